@@ -36,7 +36,7 @@ from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.grading.slot import Slot
 from labkit.isolation.host import Host, Sources
-from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.isolation.sandbox import Sandbox
 from labkit.running.trace import Call, New
 
 TINY = ROOT / "tests" / "tiny_repo"
@@ -137,8 +137,7 @@ def _parts(report: Report) -> None:
     trips = 10 if report.quick else 1_000
     rows = []
     for mode in modes:
-        with WorkerRoot() as root, closing(_host(Sandbox(mode, root))) as host:
-            sandbox = Sandbox(mode, root)
+        with Sandbox(mode) as sandbox, closing(_host(sandbox)) as host:
             start = interleaved(
                 {mode: lambda sandbox=sandbox: _host(sandbox).close()}, report.repeats
             )

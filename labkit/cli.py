@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from labkit.course.lab import ROOT
 from labkit.errors import LabkitError
-from labkit.verbs import Run, Table
+from labkit.verbs import Declare, Run, Table
 
 _AUDIENCES = ("students", "instructors", "maintainers")
 # What follows these verbs is read by another parser.
@@ -70,10 +70,20 @@ def _parse(argv: list[str], root: Path) -> argparse.Namespace:
     for name, (does, declare) in verbs.items():
         command = commands.add_parser(name, description=f"{does[0].upper()}{does[1:]}.")
         if name in argv[:1]:
-            command.set_defaults(run=declare(command))
+            command.set_defaults(run=_declared(declare, command))
     if argv[:1] and argv[0] in _PASSED_ON:
         return parser.parse_args(argv[:1], argparse.Namespace(words=argv[1:]))
     return parser.parse_args(argv)
+
+
+def _declared(declare: Declare | str, command: argparse.ArgumentParser) -> Run:
+    """Declare the options of a verb; return what runs it."""
+    if not isinstance(declare, str):
+        return declare(command)
+    module = import_module(declare)
+    module.add_options(command)
+    run: Run = module.run
+    return run
 
 
 def _tables() -> list[Table]:

@@ -16,6 +16,9 @@ _REPLACED = "/course"
 def add_bytecode(archive: str, place: str) -> None:
     """Add the bytecode of each module of an archive that this interpreter has imported.
 
+    In the archive that modules are imported from, the bytecode takes the place of the source, which
+    would only show lines of the library in a traceback.
+
     Args:
         archive: path of a zip; it is changed.
         place: the folder into which it is unpacked, or its path if modules are imported from the
@@ -24,12 +27,17 @@ def add_bytecode(archive: str, place: str) -> None:
     imported = {getattr(module.__spec__, "origin", None) for module in sys.modules.values()}
     # An import from a zip has no folder for bytecode.
     is_zip = place.endswith(".zip")
-    with zipfile.ZipFile(archive, "a") as files:
-        for name in files.namelist():
-            if f"{place}/{name}" in imported:
+    with zipfile.ZipFile(archive) as files:
+        entries = {name: files.read(name) for name in files.namelist()}
+    with zipfile.ZipFile(archive, "w") as files:
+        for name, data in entries.items():
+            is_imported = f"{place}/{name}" in imported
+            if not (is_imported and is_zip):
+                files.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED, 9)
+            if is_imported:
                 own = f"{name}c" if is_zip else importlib.util.cache_from_source(name)
-                data = _bytecode(files.read(name), f"{place}/{name}", place == _REPLACED)
-                files.writestr(zipfile.ZipInfo(own), data, zipfile.ZIP_DEFLATED, compresslevel=9)
+                code = _bytecode(data, f"{place}/{name}", place == _REPLACED)
+                files.writestr(zipfile.ZipInfo(own), code, zipfile.ZIP_DEFLATED, 9)
 
 
 def _bytecode(source: bytes, path: str, checked: bool) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from labkit.course.hunt import KILLED, HuntFacts, Pool, read_pool
 from labkit.course.manifest import Test, read_manifest
@@ -29,7 +29,6 @@ PIPELINE = "pipeline"
 ROLES = ("tokens", "stops", "reasoning", "calls", PIPELINE, "channel", "frames")
 # Those from ids to events; the pipeline composes the others.
 TEXT_PATH = ROLES[: ROLES.index(PIPELINE) + 1]
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)

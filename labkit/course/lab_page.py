@@ -40,8 +40,9 @@ def run_part(lab: Lab) -> str:
         "to run one task, print, and debug."
     ]
     lines += [
-        f"`{variable}=FILE make lab N={lab.number}` also tests with a file of your own."
-        for variable in lab.given_own
+        f"`{variable}=FILE make lab N={lab.number}` also tests with a "
+        f"`{variable.removeprefix('LAB_').lower()}{Path(name).suffix}` of your own."
+        for variable, name in lab.given_own.items()
     ]
     if lab.parts:
         parts = _joined([f"`{name}`" for name in lab.parts])
@@ -52,7 +53,9 @@ def run_part(lab: Lab) -> str:
             "otherwise. `LAB_PARTS=reference` always takes the reference solutions."
         )
         edition = f"{run}, so your code must pass all tests there first."
-        lines += ["<!-- full -->", full, "<!-- /full -->", "<!-- edition", edition, "-->"]
+        marked = ["<!-- full -->", full, "<!-- /full -->", "<!-- edition", edition, "-->"]
+        # A student edition has no markers, as it has no solution.
+        lines += marked if lab.solution.exists() else [edition]
     return "\n".join([commands, *map(_filled, lines)])
 
 

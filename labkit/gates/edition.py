@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from labkit.course.imports import imported_files
+from labkit.course.markdown import headings, leads_out, slug, without_code
 from labkit.gates.finding import Finding
 
 # What no text of the edition says, because it is not there or not so.
@@ -71,10 +72,10 @@ def code_of_grader(edition: Path) -> Iterator[Finding]:
 def broken_links(folder: Path) -> Iterator[Finding]:
     """Find the links of a folder's Markdown that lead to no file, or to no heading of it."""
     for path in sorted(folder.rglob("*.md")):
-        for link in _LINK.findall(_without_code(path)):
+        for link in _LINK.findall(without_code(path.read_text("utf-8"))):
             target, _, anchor = link.partition("#")
             other = path.parent / target if target else path
-            if "://" in link or link.startswith("mailto:"):
+            if leads_out(link):
                 continue
             if not other.exists():
                 message = f"the link to {link} leads nowhere"
@@ -85,13 +86,6 @@ def broken_links(folder: Path) -> Iterator[Finding]:
             yield Finding(str(path.relative_to(folder)), message)
 
 
-def _without_code(path: Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    return re.sub(r"^```.*?^```|`[^`\n]+`", "", text, flags=re.MULTILINE | re.DOTALL)
-
-
 def _anchors(path: Path) -> set[str]:
     """Return the anchors that GitHub gives the headings of a Markdown file."""
-    text = re.sub(r"^```.*?^```", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in headings}
+    return {slug(title) for _, _, title in headings(path.read_text("utf-8"))}

@@ -20,10 +20,10 @@ from labkit.running.given import for_tests, read_given
 from labkit.running.hunting.here import Here
 from labkit.running.hunting.hidden_pool import whole_pool
 from labkit.running.hunting.rules import hunt
+from labkit.running.import_file import test_functions
 from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.score import PUBLIC_SEED, TEST_LIMIT
 from labkit.running.source import load_given, load_source
-from labkit.running.tests_without_pytest import test_functions
 
 # What other gates ask of a lab, and do not ask of a hunt.
 EXEMPTIONS = {

@@ -20,9 +20,9 @@ from labkit.gates.pools import exemptions
 from labkit.gates.renaming import Names
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests, read_given
+from labkit.running.import_file import test_functions
 from labkit.running.lab_impl import Implementation
 from labkit.running.score import PUBLIC_SEED
-from labkit.running.tests_without_pytest import test_functions
 from labkit.running.trace import Call, New, Raised, Step, Trace
 from labkit.running.under_test import CodeUnderTest
 

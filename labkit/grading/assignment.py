@@ -13,8 +13,8 @@ from labkit.course.hunt import Pool
 from labkit.course.imports import imported_files
 from labkit.course.lab import FACTS, ROOT, Lab
 from labkit.course.manifest import Test
-from labkit.grading.digest import digest_of
 from labkit.grading.overlay import HiddenTest, Overlay
+from labkit.grading.reading.submission import digest_of
 from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.hunting.hidden_pool import whole_pool
 from labkit.running.lab_impl import Implementation

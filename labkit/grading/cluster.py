@@ -17,17 +17,15 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading.assignment import Assignment
-from labkit.grading.attempt import attempt
-from labkit.grading.grade import Grade
 from labkit.grading.reading.submission import Submission
-from labkit.grading.retry import DIED, FAILED, Outcome, Work, judged
+from labkit.grading.retry import DIED, FAILED, Outcome, Work
 from labkit.grading.slot import Slot
 
 _CONNECT_SECONDS = 10
@@ -46,21 +44,14 @@ _own = threading.local()
 _imported: dict[object, str] = {}
 
 
-def grade_on(
-    address: str,
-    submissions: Sequence[Submission],
-    assignments: Mapping[str, Assignment],
-    mode: str,
-) -> Iterator[tuple[int, Grade]]:
-    """Yield the place and the grade of each submission as it is finished.
-
-    A submission on which a worker was lost, or the grader failed, is tried again after all the
-    others and alone, so that it is judged by what it does itself: two workers have to die of it
-    alone.
+@contextmanager
+def connected(
+    address: str, assignments: Mapping[str, Assignment], mode: str
+) -> Iterator["Cluster"]:
+    """Yield the workers of a cluster; the connection to them is closed at the end.
 
     Args:
         address: of the scheduler, `tcp://HOST:8786`.
-        submissions: what to grade.
         assignments: by folder name of a lab.
         mode: see `labkit.isolation.sandbox`; each worker must be able to do it.
 
@@ -77,7 +68,7 @@ def grade_on(
     except ValueError as error:
         raise UsageError(f"--cluster {address}: {error}; it is like tcp://HOST:8786") from None
     try:
-        yield from _Run(client, assignments, mode, dask.KilledWorker).grade(submissions)
+        yield Cluster(client, assignments, mode, dask.KilledWorker)
     except (OSError, TimeoutError, CancelledError):
         raise InfrastructureError(
             f"the Dask scheduler at {address} is gone; what was done is in the ledger, if there is "
@@ -98,8 +89,13 @@ def _dask() -> Any:
         ) from None
 
 
-class _Run:
-    """The work of one client: what is under way, and what must be tried again."""
+class Cluster:
+    """The workers, as one client sees them.
+
+    A submission on which a worker was lost, or the grader failed, is tried again after all the
+    others and alone, so that it is judged by what it does itself: two workers have to die of it
+    alone.
+    """
 
     def __init__(
         self, client: Any, assignments: Mapping[str, Assignment], mode: str, lost: type[Exception]
@@ -111,15 +107,12 @@ class _Run:
         self._digests = {name: item.digest for name, item in assignments.items()}
         self._under_way: dict[Any, int] = {}
         self._done: SimpleQueue[Any] = SimpleQueue()
-
-    def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, Grade]]:
         self._threads()
         # Otherwise Dask would retry a submission that killed a worker, with others beside it.
-        self._client.run_on_scheduler(_no_second_try)
-        return judged(submissions, self._assignments, self._mode, self._outcomes)
+        client.run_on_scheduler(_no_second_try)
 
-    def _outcomes(self, work: Sequence[Work], alone: bool) -> Iterator[tuple[int, Outcome]]:
-        """Yield for each place its grade, or why grading it failed."""
+    def outcomes(self, work: Sequence[Work], alone: bool) -> Iterator[tuple[int, Outcome]]:
+        """Yield for each submission its place, and its grade or why grading it failed."""
         waiting = deque(work)
         while waiting or self._under_way:
             most = 1 if alone else _AHEAD * self._threads()
@@ -212,4 +205,4 @@ def _grade_there(submission: Submission, assignment: Assignment, digest: str, mo
             slots[mode] = Slot(mode)
     except OSError as error:
         raise InfrastructureError(f"a worker on {platform.node()} cannot grade: {error}") from None
-    return attempt(slots[mode], submission, assignment)
+    return slots[mode].attempt(submission, assignment)

@@ -4,10 +4,11 @@ What a ledger already has is not graded again.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labkit.errors import InfrastructureError, UsageError
 from labkit.grading.assignment import Assignment
@@ -15,6 +16,10 @@ from labkit.grading.grade import Grade, Key
 from labkit.grading.ledger import Ledger
 from labkit.grading.pool import Pool
 from labkit.grading.reading.submission import Submission, one_line
+from labkit.grading.retry import judged
+
+if TYPE_CHECKING:
+    from labkit.grading.cluster import Cluster
 
 # Told after each grade: how many are done, how many there are, the grade, and how many gradings are
 # left to do, where equal submissions are one.
@@ -100,10 +105,12 @@ def _run(
 ) -> Generator[tuple[int, Grade], None, None]:
     if not submissions:
         return
+    workers: AbstractContextManager[Pool | Cluster]
     if cluster is None:
-        with Pool(assignments, mode, jobs) as pool:
-            yield from pool.grade(submissions)
+        workers = Pool(assignments, mode, jobs)
     else:
-        from labkit.grading.cluster import grade_on
+        from labkit.grading.cluster import connected
 
-        yield from grade_on(cluster, submissions, assignments, mode)
+        workers = connected(cluster, assignments, mode)
+    with workers as graders:
+        yield from judged(submissions, assignments, mode, graders.outcomes)

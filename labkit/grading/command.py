@@ -150,7 +150,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.report_files import check, write
     from labkit.grading.reports.content import ReportInputs
     from labkit.grading.seed import grading_seed
-    from labkit.isolation.sandbox import choose_mode
+    from labkit.isolation.mode import choose_mode
 
     if args.diff is not None:
         return _show_diff(args)

@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +31,7 @@ from typing import Any
 from labkit.course.lab import Lab
 from labkit.course.manifest import Test, read_manifest
 from labkit.errors import LabFolderError, UsageError
+from labkit.running.import_file import import_file
 from labkit.running.reporting.explain import VISIBLE
 
 FILE = "test_hidden.py"
@@ -179,17 +179,12 @@ def _marks(function: Any) -> dict[str, Any]:
 @functools.cache
 def _import(path: Path, lab_tests: Path | None = None) -> ModuleType:
     """Import tests; they find the lab's tests as `test_lab`."""
-    spec = spec_from_file_location(f"{path.stem}_of_{path.parent.name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
     before = sys.modules.get(_HELPERS)
     if lab_tests is not None:
         sys.modules[_HELPERS] = _import(lab_tests)
     try:
-        spec.loader.exec_module(module)
+        return import_file(path, f"{path.stem}_of_{path.parent.name}")
     finally:
         sys.modules.pop(_HELPERS, None)
         if before is not None:
             sys.modules[_HELPERS] = before
-    return module

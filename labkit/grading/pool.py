@@ -1,7 +1,7 @@
 """Grading on this machine: one trusted process for each slot, and submissions handed out in turn.
 
 A process that dies or fails costs no other submission anything; see `labkit.grading.retry` for what
-becomes of the one that it was at. `labkit.grading.attempt` is what happens inside a process.
+becomes of the one that it was at. `labkit.grading.slot` is what happens inside a process.
 """
 
 import contextlib
@@ -21,11 +21,9 @@ from typing import Any
 
 from labkit.errors import InfrastructureError
 from labkit.grading.assignment import Assignment
-from labkit.grading.attempt import OVERSPENT_SIGNAL, Stopped, attempt, limit_memory
-from labkit.grading.grade import Grade
 from labkit.grading.reading.submission import Submission
-from labkit.grading.retry import DIED, OVERSPENT, Outcome, Work, judged
-from labkit.grading.slot import Slot
+from labkit.grading.retry import DIED, OVERSPENT, Outcome, Work
+from labkit.grading.slot import OVERSPENT_SIGNAL, Slot, Stopped, limit_memory
 
 _MOST_STARTS = 3
 _END_SECONDS = 10.0
@@ -53,21 +51,16 @@ class Pool:
     ) -> None:
         self._have_hands(0)
 
-    def grade(self, submissions: Sequence[Submission]) -> Iterator[tuple[int, Grade]]:
-        """Yield the place and the grade of each submission as it is finished.
+    def outcomes(self, work: Sequence[Work], alone: bool) -> Iterator[tuple[int, Outcome]]:
+        """Yield for each submission its place, and its grade or why grading it failed.
+
+        Args:
+            work: what to grade.
+            alone: whether by one process, after all others have ended.
 
         Raises:
             InfrastructureError: no worker can be started, or processes die before they are ready.
         """
-        return judged(submissions, *self._args, self._outcomes)
-
-    def _have_hands(self, number: int) -> None:
-        while len(self._hands) > number:
-            self._hands.pop().end()
-        while len(self._hands) < number:
-            self._hands.append(_Hand(self._args))
-
-    def _outcomes(self, work: Sequence[Work], alone: bool) -> Iterator[tuple[int, Outcome]]:
         self._have_hands(1 if alone else min(self._jobs, len(work)))
         waiting = deque(work)
         left, starts = len(waiting), 0
@@ -92,6 +85,12 @@ class Pool:
                 if item is not None:
                     left -= 1
                     yield item[0], content
+
+    def _have_hands(self, number: int) -> None:
+        while len(self._hands) > number:
+            self._hands.pop().end()
+        while len(self._hands) < number:
+            self._hands.append(_Hand(self._args))
 
 
 class _Hand:
@@ -163,7 +162,7 @@ def _serve(connection: Connection, assignments: dict[str, Assignment], mode: str
             threading.Thread(target=listen, daemon=True).start()
             while True:
                 item = work.get()
-                _send(connection, ("graded", attempt(slot, item, assignments[item.lab])))
+                _send(connection, ("graded", slot.attempt(item, assignments[item.lab])))
     except Stopped:
         return
     except (InfrastructureError, OSError) as error:

@@ -94,7 +94,8 @@ def write(options: ReportOptions, content: ReportContent, labs: Sequence[Lab]) -
         _write(options.json, report_json(grades, content.listed_marks))
         yield options.json
     if options.csv is not None:
-        _write(options.csv, nbgrader_csv(grades, content.marks, content.others))
+        of_grades = (content.marks[grade.student, grade.lab] for grade in grades)
+        _write(options.csv, nbgrader_csv([*of_grades, *content.others]))
         yield options.csv
     if options.junit is not None:
         _write(options.junit, report_junit(grades))

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from labkit.errors import CourseError, InfrastructureError
-from labkit.isolation.launch import Worker
 from labkit.isolation.meter import Meter, OwnTime
 from labkit.isolation.sampling import Sample
-from labkit.isolation.sandbox import Sandbox
+from labkit.isolation.sandbox import Sandbox, Worker
 from labkit.isolation.wire import (
     ANSWER,
     HEAD,

@@ -7,7 +7,7 @@ called without pytest, whose isolation is not needed: the submission can patch n
 import gc
 import inspect
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from labkit.errors import InfrastructureError, LoadFailure
 from labkit.isolation.host import Host, WorkerError
 from labkit.running.drive import Driver
 from labkit.running.given import for_tests, read_given
+from labkit.running.import_file import test_functions
 from labkit.running.limits.time_limit import OverdueError
 from labkit.running.reporting.explain import in_words
 from labkit.running.result_kind import ResultKind
@@ -32,7 +33,6 @@ from labkit.running.score import (
     Result,
     classify,
 )
-from labkit.running.tests_without_pytest import test_functions
 
 _LABKIT = str(Path(__file__).parents[1])
 # A test, its function, its seed.
@@ -40,16 +40,13 @@ Planned = tuple[Test, Callable[..., object], str]
 _Given = Callable[[], ModuleType]
 
 
-def run_isolated(
-    run: LabRun, host: Host, more: Sequence[Planned] = (), only: Collection[str] | None = None
-) -> None:
+def run_isolated(run: LabRun, host: Host, more: Sequence[Planned]) -> None:
     """Run every test of a lab, then `more`; put the results into `run`.
 
     Args:
         run: the lab, the seed of its tests, and the results.
         host: of the submission.
         more: tests that do not belong to the lab.
-        only: the names of those to run; all of them if it is None.
     """
     functions = test_functions(run.lab.test_file)
     given = partial(for_tests, read_given(run.lab))
@@ -58,8 +55,6 @@ def run_isolated(
         *((test, functions[test.name], run.seed) for test in run.lab.tests),
         *more,
     ]:
-        if only is not None and test.name not in only:
-            continue
         if timeouts >= TIMEOUTS_ALLOWED:
             result = classify(NotRunError(ENOUGH_TIMEOUTS))
         else:

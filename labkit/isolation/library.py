@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit.errors import InfrastructureError, UsageError
+from labkit.errors import InfrastructureError
 
 # Like -I, but PYTHONHASHSEED counts.
 _FLAGS = ("-s", "-P", "-S", "-B")
@@ -172,27 +172,3 @@ def python_library() -> Library:
 
 def _is_within(path: str, folders: Iterable[str]) -> bool:
     return any(path.startswith(f"{folder}/") for folder in folders)
-
-
-def refuse_if_visible(mode: str, paths: Iterable[Path]) -> None:
-    """Check that submissions cannot see some files: the course, a ledger, an overlay.
-
-    Args:
-        mode: see `labkit.isolation.sandbox`; with `trust` they may see all.
-        paths: what must not be seen; it need not exist.
-
-    Raises:
-        UsageError: one lies in Python's library, where submissions read.
-    """
-    if mode == "trust":
-        return
-    library = python_library()
-    for path in paths:
-        real = Path(os.path.realpath(path))
-        above = {str(real), *map(str, real.parents)}
-        for shown in map(os.path.realpath, library.folders):
-            if shown in above and not above & {*map(os.path.realpath, library.hidden)}:
-                raise UsageError(
-                    f"{path} lies in Python's library ({shown}), which submissions can read: move "
-                    "it elsewhere, for example into your home folder"
-                )

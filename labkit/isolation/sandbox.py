@@ -12,67 +12,131 @@ What a process can give up by itself, the worker gives up before it imports a su
 `labkit.isolation.walls`.
 """
 
+import functools
+import marshal
 import os
-import threading
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from labkit.errors import InfrastructureError, UsageError
-from labkit.isolation import bubblewrap, users
-from labkit.isolation.launch import Worker, Zygote, changes_user
-from labkit.isolation.library import refuse_if_visible
+from labkit.course.imports import imported_modules
+from labkit.errors import InfrastructureError
+from labkit.isolation import boot, bubblewrap, users
+from labkit.isolation.library import Library, python_command, python_environment, python_library
+from labkit.isolation.zygote import ENDED, READY
 
 _HERE = Path(__file__).resolve().parents[2]
-_END_SECONDS = 1.0
+_PROGRAM = _HERE / "labkit/isolation/zygote.py"
+# How tracebacks call the folder of these files, which is nowhere.
+_INSIDE = "/grader"
+_START_SECONDS = 30.0
+_END_SECONDS = 10.0
+# How long a zygote that may have been killed may take to be gone.
+_ZYGOTE_END_SECONDS = 1.0
+_LINUX = hasattr(socket, "SO_PASSCRED")
 
 
-class WorkerRoot:
-    """Where workers come from: a zygote for each mode, started when it is needed. Use it with
-    `with`.
+class Worker:
+    """A process that has given up what its mode says, and waits for a submission.
 
-    Any number of threads can share one, also at the same time and in different modes.
+    Attributes:
+        tells: the end of a pipe to write requests to.
+        hears: the end of a pipe to read answers from.
+        user: that it has become; -1 if it stays the grader's.
+        number: of the process, as seen from here.
     """
 
-    def __init__(self) -> None:
-        self._zygotes: dict[str, Zygote] = {}
-        self._starting = threading.Lock()
+    def __init__(self, tells: int, hears: int, status: socket.socket, user: int) -> None:
+        self.tells = tells
+        self.hears = hears
+        self.user = user
+        self.number = 0
+        self._status: socket.socket | None = status
+        self._said = b""
 
-    def __enter__(self) -> "WorkerRoot":
+    def ended(self, seconds: float) -> int | None:
+        """Return the exit code, or a signal's number below zero; None if it goes on.
+
+        Args:
+            seconds: how long to wait for its end.
+        """
+        deadline = time.monotonic() + seconds
+        while self._status is not None and not self._said.endswith(b"\n"):
+            part, _ = _read(self._status, deadline)
+            if part is None:
+                return None
+            if not part:
+                # The keeper was killed, and its worker with it.
+                return -signal.SIGKILL
+            self._said += part
+        match = re.search(rb"^%s(-?\d+)$" % ENDED, self._said, re.MULTILINE)
+        return None if match is None else int(match[1])
+
+    def stop(self) -> None:
+        """End the process; it is gone when this returns."""
+        status, self._status = self._status, None
+        if status is None:
+            return
+        os.close(self.tells)
+        os.close(self.hears)
+        with status, suppress(OSError):
+            status.shutdown(socket.SHUT_WR)
+            deadline = time.monotonic() + _END_SECONDS
+            while _read(status, deadline)[0]:
+                pass
+
+    def await_ready(self) -> None:
+        """Wait until its walls stand.
+
+        Raises:
+            InfrastructureError: it says something else.
+        """
+        assert self._status is not None
+        deadline = time.monotonic() + _START_SECONDS
+        said = b""
+        while len(said) < 10_000:
+            part, number = _read(self._status, deadline)
+            if part is not None and part.startswith(READY):
+                # In a namespace of its own it knows another number than the kernel tells here.
+                self.number = number or int(part.split()[1])
+                return
+            if not part:
+                break
+            said += part
+        why = re.sub(rb"\n*%s-?\d+\n*$" % ENDED, b"", said).decode(errors="replace")
+        raise InfrastructureError(f"a worker cannot be started: {_one_line(why)}")
+
+
+class Sandbox:
+    """A way to start workers, by a zygote that is started when it is needed. Use it with `with`.
+
+    Args:
+        mode: `sandbox`, `container` or `trust`.
+
+    Attributes:
+        mode: as it was given.
+    """
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self._zygote: Zygote | None = None
+
+    def __enter__(self) -> "Sandbox":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for zygote in self._zygotes.values():
+        zygote, self._zygote = self._zygote, None
+        if zygote is not None:
             zygote.close()
-        self._zygotes.clear()
-
-    def zygote(self, mode: str) -> Zygote:
-        """Return what forks the workers of a mode.
-
-        Raises:
-            InfrastructureError: it cannot be started.
-        """
-        with self._starting:
-            zygote = self._zygotes.get(mode)
-            if zygote is not None and zygote.ended(0):
-                zygote.close()
-                zygote = None
-            if zygote is None:
-                zygote = self._zygotes[mode] = Zygote(mode)
-            return zygote
-
-
-@dataclass(frozen=True)
-class Sandbox:
-    """A way to start workers.
-
-    Attributes:
-        mode: `sandbox`, `container` or `trust`.
-        root: where they come from.
-    """
-
-    mode: str
-    root: WorkerRoot
 
     def start(self) -> Worker:
         """Start a worker. Where root grades, it is a user that no other process is.
@@ -80,7 +144,7 @@ class Sandbox:
         Raises:
             InfrastructureError: it cannot be started.
         """
-        if not changes_user(self.mode):
+        if not _changes_user(self.mode):
             return self._fork(-1)
         for user in users.free_users():
             worker = self._fork(user)
@@ -97,41 +161,213 @@ class Sandbox:
         )
 
     def _fork(self, user: int) -> Worker:
-        zygote = self.root.zygote(self.mode)
+        zygote = self._living()
         try:
             return zygote.fork(user)
         except InfrastructureError:
             # A system without memory may have killed it.
-            if not zygote.ended(_END_SECONDS):
+            if not zygote.ended(_ZYGOTE_END_SECONDS):
                 raise
-        return self.root.zygote(self.mode).fork(user)
+        return self._living().fork(user)
+
+    def _living(self) -> "Zygote":
+        if self._zygote is not None and self._zygote.ended(0):
+            self._zygote.close()
+            self._zygote = None
+        if self._zygote is None:
+            self._zygote = Zygote(self.mode)
+        return self._zygote
 
 
-def choose_mode(*, trust: bool, container: bool, unseen: Iterable[Path | None] = ()) -> str:
-    """Return the mode to use: the sandbox, unless told otherwise.
+class Zygote:
+    """A process that forks workers; see `labkit.isolation.zygote`.
 
     Args:
-        trust: whether submissions are one's own code.
-        container: whether this machine is a container that is thrown away.
-        unseen: what submissions must not see, besides this course.
+        mode: as of a `Sandbox`.
 
     Raises:
-        UsageError: it does not work here, or submissions would see what they must not; the message
-            says what to do.
+        InfrastructureError: it does not start, or lacks a module of Python's library.
     """
-    if trust:
-        return "trust"
-    mode = "container" if container else "sandbox"
-    if container and os.geteuid() != 0:
-        raise UsageError("--container needs root: it runs submissions as another user")
-    try:
-        with WorkerRoot() as root:
-            Sandbox(mode, root).start().stop()
-    except InfrastructureError as error:
-        if container:
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        self._root: Path | None = None
+        library = Library((), (), {}) if mode == "trust" else python_library()
+        command = [*python_command(), "-c", Path(boot.__file__).read_text("utf-8")]
+        if mode == "sandbox":
+            command = [*bubblewrap.walls(library), *command]
+        self._control, theirs = socket.socketpair()
+        errors, theirs_too = os.pipe()
+        with theirs, open(errors, "rb", buffering=0) as self._errors:
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=theirs_too,
+                    cwd="/",
+                    env=python_environment(),
+                    # Signals for the grader's group, also from a terminal, are not for this.
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self._control.close()
+                raise InfrastructureError(f"a worker cannot be started: {error}") from None
+            finally:
+                os.close(theirs_too)
+                theirs.close()
+            try:
+                self._begin(library)
+            except BaseException:
+                self.close()
+                raise
+
+    def _begin(self, library: Library) -> None:
+        user = next(users.free_users()) if _changes_user(self._mode) else -1
+        folder = _temporary_folder() if self._mode == "container" else ""
+        data = marshal.dumps((_modules(), (self._mode, folder, user, library.modules)))
+        with suppress(BrokenPipeError):
+            self._control.sendall(len(data).to_bytes(8, "big") + data)
+        if self._mode == "container":
+            self._root = Path(self._line())
+            library.copy_to(self._root)
+            self._control.sendall(b"\n")
+        missing = self._line()
+        if missing:
+            copied = "TMPDIR be on a disk that is not mounted with noexec"
+            fix = copied if self._mode == "container" else "not lie in /tmp"
+            raise InfrastructureError(
+                "submissions would lack a module of Python's library, which loads outside of their "
+                f"walls: {missing}. Let its files be readable by all users, and {fix}"
+            )
+
+    def ended(self, seconds: float) -> bool:
+        """Return whether it has ended, so that another is needed.
+
+        Args:
+            seconds: how long to wait for its end.
+        """
+        # It says nothing after its start.
+        return _read(self._control, time.monotonic() + seconds)[0] is not None
+
+    def fork(self, user: int) -> Worker:
+        """Return a new worker; it stays on the processors of this thread.
+
+        Args:
+            user: the number of the user that it becomes; -1 to stay the same.
+
+        Raises:
+            InfrastructureError: it does not start.
+        """
+        processors = []
+        if hasattr(os, "sched_getaffinity"):
+            processors = sorted(os.sched_getaffinity(0))
+        reader, tells = os.pipe()
+        hears, writer = os.pipe()
+        here, there = socket.socketpair()
+        if _LINUX:
+            here.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        worker = Worker(tells, hears, here, user)
+        try:
+            request = marshal.dumps((user, processors))
+            socket.send_fds(self._control, [request], [reader, writer, there.fileno()])
+        except OSError:
+            worker.stop()
+            raise InfrastructureError("a worker cannot be started: its zygote is gone") from None
+        finally:
+            there.close()
+            os.close(reader)
+            os.close(writer)
+        try:
+            worker.await_ready()
+        except BaseException:
+            worker.stop()
             raise
-        raise UsageError(
-            f"submissions cannot be walled in: {bubblewrap.what_to_do(str(error))}"
+        return worker
+
+    def close(self) -> None:
+        """End it, and all of its workers."""
+        self._control.close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._root is not None:
+            # It does this itself, but not if it was killed.
+            shutil.rmtree(self._root, ignore_errors=True)
+
+    def _line(self) -> str:
+        deadline = time.monotonic() + _START_SECONDS
+        said = b""
+        while not said.endswith(b"\n"):
+            part, _ = _read(self._control, deadline)
+            if not part:
+                # What bubblewrap or Python says at the end.
+                self._control.close()
+                self._process.kill()
+                why = self._errors.read(10_000).decode(errors="replace")
+                raise InfrastructureError(f"a worker cannot be started: {_one_line(why)}")
+            said += part
+        return said.decode().strip()
+
+
+def _changes_user(mode: str) -> bool:
+    """Return whether each worker of a mode becomes a user of its own."""
+    return mode != "trust" and os.geteuid() == 0
+
+
+def worker_files() -> list[str]:
+    """Return all modules of the course that a worker imports, as files below the repository.
+
+    None of them knows a lab's tests or solution. Their packages are empty in a worker: the real
+    ones would import more.
+    """
+    program = _PROGRAM.relative_to(_HERE).as_posix()
+    return [*imported_modules(_PROGRAM.read_bytes(), _HERE), program]
+
+
+@functools.cache
+def _modules() -> dict[str, tuple[bool, str, Any]]:
+    """Return the modules of a worker, as `labkit.isolation.boot` wants them."""
+    modules = {}
+    for file in worker_files():
+        path = Path(file)
+        for package in path.parents[:-1]:
+            filename = f"{_INSIDE}/{package}/__init__.py"
+            modules[".".join(package.parts)] = True, filename, compile("", filename, "exec")
+        filename = f"{_INSIDE}/{file}"
+        code = compile((_HERE / file).read_text("utf-8"), filename, "exec")
+        modules[".".join(path.with_suffix("").parts)] = False, filename, code
+    return modules
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        raise InfrastructureError(
+            "a worker cannot be started: no folder for temporary files can be written to: free "
+            "some space, or set TMPDIR to another folder"
         ) from None
-    refuse_if_visible(mode, [_HERE, *(path for path in unseen if path is not None)])
-    return mode
+
+
+def _read(end: socket.socket, deadline: float) -> tuple[bytes | None, int]:
+    """Return what arrives, and the number of the process that sent it, or 0.
+
+    It is b"" at the end, and None if nothing has come by the deadline.
+    """
+    poll = select.poll()
+    poll.register(end, select.POLLIN)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        return None, 0
+    try:
+        part, ancdata, _, _ = end.recvmsg(4096, socket.CMSG_SPACE(struct.calcsize("3i")))
+    except OSError:
+        return b"", 0
+    return part, struct.unpack("3i", ancdata[0][2])[0] if ancdata else 0
+
+
+def _one_line(said: str) -> str:
+    last = said.strip().rpartition("\n")[2]
+    return re.sub(r"\s+", " ", last) or "it ended at once"

@@ -17,7 +17,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from operator import attrgetter, itemgetter
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -44,11 +44,8 @@ _SENT_AS_IS = frozenset([str, bool, type(None), int])
 _SMALL = 2**53
 # So many bytes in a list are sent as one text, at half the length.
 _MANY = 64
-# So many values in a list are sent by column, which takes a third of the time; and from so many
-# kinds on value by value.
-_SOME, _MOST_KINDS = 4, 8
-# By column a dict costs few bytes, and in memory as many as ever.
-_MOST_DICTS = MOST_VALUES // 8
+# So many events of one kind in a list are sent by column, which takes a third of the time.
+_SOME = 4
 _NO_OPTIONS: dict[str, Any] = {}
 # Many of these are made, and this takes a quarter of the time that calling the class takes.
 _call_of = partial(tuple.__new__, Call)
@@ -258,31 +255,11 @@ def _list(value: list[Any]) -> Any:
             return {"octets": bytes(value).hex()}
         if least > -_SMALL and most < _SMALL:
             return value
-    if len(value) < _SOME:
+    kind, *others = kinds
+    if others or kind not in EVENTS or len(value) < _SOME:
         return [*map(_out, value)]
-    if len(kinds) == 1:
-        return _columns(value, *kinds) or [*map(_out, value)]
-    if len(kinds) > _MOST_KINDS:
-        return [*map(_out, value)]
-    places = {kind: place for place, kind in enumerate(kinds)}
-    which = [places[type(item)] for item in value]
-    return {"mixed": [which, [_list([x for x in value if type(x) is kind]) for kind in places]]}
-
-
-def _columns(value: list[Any], kind: type) -> Any:
-    """Return a list of values of one kind by column, or None if it must go value by value."""
-    if kind is list or kind is tuple:
-        return {f"{kind.__name__}s": [[*map(len, value)], _list([*chain.from_iterable(value)])]}
-    if kind is bytes:
-        return {"many bytes": [*map(bytes.hex, value)]}
-    if kind in EVENTS:
-        names = EVENTS[kind]
-        return {"events": [kind.__name__, *(_list([*map(attrgetter(n), value)]) for n in names)]}
-    if kind is dict and len(value) <= _MOST_DICTS and len({tuple(item) for item in value}) == 1:
-        keys = [*value[0]]
-        if len(keys) <= MOST_ENTRIES and set(map(type, keys)) == {str}:
-            return {"dicts": [keys, *(_list([*map(itemgetter(key), value)]) for key in keys)]}
-    return None
+    columns = ([*map(attrgetter(name), value)] for name in EVENTS[kind])
+    return {"events": [kind.__name__, *map(_list, columns)]}
 
 
 def _refuse(written: str) -> NoReturn:
@@ -340,55 +317,16 @@ def _dict(content: Any, depth: int) -> dict[Any, Any]:
     return dict(pairs)
 
 
-def _counted(content: Any, depth: int, make: Callable[[Any], Any]) -> list[Any]:
-    """Return the lists or tuples whose lengths are told, and whose items follow each other."""
-    counts, items = _items(content, depth)
-    if type(counts) is not list or type(items) is not list or set(map(type, counts)) - {int}:
-        raise WireError("lengths and items were expected")
-    if sum(counts) != len(items):
-        raise WireError("there are more items than the lengths say, or fewer")
-    left = iter(items)
-    return [make(islice(left, count)) for count in counts]
-
-
-def _side_by_side(content: Any, depth: int) -> tuple[Any, list[list[Any]]]:
-    """Return what columns are of, and the columns, which are equally long."""
-    head, *columns = _items(content, depth)
+def _events(content: Any, depth: int) -> list[Any]:
+    name, *columns = _items(content, depth)
     if not columns or set(map(type, columns)) - {list} or len(set(map(len, columns))) != 1:
         raise WireError("columns of one length were expected")
-    return head, columns
-
-
-def _events(content: Any, depth: int) -> list[Any]:
-    name, columns = _side_by_side(content, depth)
     kind = _kind_of_event(name)
     events = [*map(kind, *columns)]
     for column, types in zip(columns, EVENTS[kind].values(), strict=True):
         if set(map(type, column)) - {*types} or tuple in types:
             [*map(fields_of, events)]
     return events
-
-
-def _dicts(content: Any, depth: int) -> list[Any]:
-    keys, columns = _side_by_side(content, depth)
-    if type(keys) is not list or set(map(type, keys)) != {str} or len(keys) > MOST_ENTRIES:
-        raise WireError("a list of at most so many keys was expected")
-    if len(columns[0]) > _MOST_DICTS:
-        raise WireError(f"more than {_MOST_DICTS} dicts")
-    return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _mixed(content: Any, depth: int) -> list[Any]:
-    which, kinds = _items(content, depth)
-    if type(which) is not list or set(map(type, which)) - {int} or type(kinds) is not list:
-        raise WireError("numbers and lists were expected")
-    if len(kinds) > _MOST_KINDS or set(map(type, kinds)) - {list}:
-        raise WireError(f"at most {_MOST_KINDS} lists were expected")
-    lengths = [*map(len, kinds)]
-    if len(which) != sum(lengths) or [*map(which.count, range(len(kinds)))] != lengths:
-        raise WireError("there are more items than are told, or fewer")
-    left = [*map(iter, kinds)]
-    return [next(left[place]) for place in which]
 
 
 def _call(content: Any, depth: int) -> ToolCall:
@@ -437,11 +375,6 @@ _READERS: dict[str, Callable[[Any, int], Any]] = {
     "text": lambda content, depth: TextDelta(_text(content)),
     "call": _call,
     "event": _event,
-    "lists": lambda content, depth: _counted(content, depth, list),
-    "tuples": lambda content, depth: _counted(content, depth, tuple),
-    "many bytes": lambda content, depth: [*map(bytes.fromhex, _items(content, depth))],
     "events": _events,
-    "dicts": _dicts,
-    "mixed": _mixed,
     "unreadable": _unreadable,
 }

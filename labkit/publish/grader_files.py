@@ -69,12 +69,9 @@ def reference_files(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
 
 def _only(lock: str, packages: tuple[str, ...]) -> str:
     """Return the entries of a lock file with hashes that are of these packages."""
-    entries = re.findall(r"^(\S+)==.*(?:\n .*)*\n", lock, re.MULTILINE)
+    matches = re.finditer(r"^(\S+)==.*(?:\n .*)*\n", lock, re.MULTILINE)
+    entries = {match[1]: match[0] for match in matches}
     missing = set(packages) - set(entries)
     if missing:
         raise UsageError(f"requirements/core.txt has no {', '.join(sorted(missing))}: make lock")
-    return "".join(
-        match[0]
-        for match in re.finditer(r"^(\S+)==.*(?:\n .*)*\n", lock, re.MULTILINE)
-        if match[1] in packages
-    )
+    return "".join(entry for name, entry in entries.items() if name in packages)

@@ -15,13 +15,14 @@ from labkit.course.lab import ROOT, Lab, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
 from labkit.grading import grader
 from labkit.grading.assignment import Assignment
-from labkit.grading.attempt import grade_one
 from labkit.grading.grade import SCHEMA, Grade
 from labkit.grading.overlay import read_overlay
 from labkit.grading.preflight import check_tests
+from labkit.grading.reading.submission import Submission
+from labkit.grading.retry import judged
 from labkit.grading.seed import grading_seed
 from labkit.grading.slot import Slot
-from labkit.isolation.sandbox import choose_mode
+from labkit.isolation.mode import choose_mode
 from labkit.publish.grader_files import grader_files, reference_files
 from labkit.publish.packing import write_zip
 from labkit.publish.platforms import account, read_upload, summary, write_json
@@ -124,6 +125,21 @@ def results(grade: Grade, lab: Lab) -> dict[str, Any]:
             "assignment": grade.assignment,
         },
     }
+
+
+def grade_one(slot: Slot, submission: Submission, assignment: Assignment) -> Grade:
+    """Return the grade of the only submission there is, after another attempt if it was killed.
+
+    Raises:
+        InfrastructureError: grading cannot go on.
+    """
+    ((_, grade),) = judged(
+        [submission],
+        {submission.lab: assignment},
+        slot.sandbox.mode,
+        lambda work, _: ((place, slot.attempt(item, assignment)) for place, item in work),
+    )
+    return grade
 
 
 def main(argv: list[str], root: Path = ROOT) -> int:

@@ -16,7 +16,7 @@ from labkit.grading.grade import Grade
 from labkit.grading.reading.one_student import STARTER, Course, faulty, of_tree
 from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
 from labkit.grading.reading.tree import Refused, read_folder
-from labkit.isolation.sandbox import choose_mode
+from labkit.isolation.mode import choose_mode
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import GradedTest
 

@@ -7,7 +7,6 @@ But: it isolates nothing. Everything runs in this process.
 
 import contextlib
 import gc
-import importlib.util
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from labkit.course.lab import COURSE, Lab
 from labkit.errors import LabFolderError, LabkitError
+from labkit.running.import_file import import_file
 from labkit.running.lab_impl import Implementation, load
 from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.source import last_line_in
@@ -82,11 +82,7 @@ def read_race(lab: Lab) -> Race | None:
     path = lab.path / FILE
     if not path.exists():
         return None
-    spec = importlib.util.spec_from_file_location(f"{lab.name}.race", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = import_file(path, f"{lab.name}.race")
     missing = [name for name in _NAMES if not hasattr(module, name)]
     if not missing and not hasattr(module, module.CLASS):
         missing = [module.CLASS]

@@ -4,10 +4,11 @@ A subject takes a piece of its input and returns what came out; `held` is what e
 """
 
 import inspect
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from labkit.course.lab import PIPELINE, Serves
 from labkit.serving.composed import Composed, Part
@@ -38,40 +39,39 @@ _MAX_PENDING = 2
 _CHAT = {"id": "chatcmpl-1", "created": 1_760_000_000, "model": "yours", "include_usage": True}
 
 
-class Subject(Protocol):
-    """What can be fed.
+class Subject(ABC):
+    """What can be fed. Unless it says otherwise, it holds nothing, and nothing is left at the end.
 
     Attributes:
         ended: why it takes nothing more; None while it does.
     """
 
-    ended: str | None
+    ended: str | None = None
 
     @property
     def held(self) -> Held:
         """What each layer holds, by its name."""
-        ...
+        return {}
 
+    @abstractmethod
     def feed(self, piece: Any) -> list[Emitted]:
         """Take a piece; return what came out."""
-        ...
 
     def flush(self) -> list[Emitted]:
         """End the input; return the rest."""
-        ...
+        return []
 
 
 Make = Callable[[], Subject]
 
 
-class Layer:
+class Layer(Subject):
     """One layer of a lab."""
 
     def __init__(self, role: str, layer: Any, matcher: Any = None) -> None:
         self._role = role
         self._layer = layer
         self._matcher = matcher
-        self.ended: str | None = None
 
     @property
     def held(self) -> Held:
@@ -91,13 +91,12 @@ class Layer:
         return _emitted(self._layer.flush(), self._role, "flush")
 
 
-class Path:
+class Path(Subject):
     """The layers of several labs, as a server has them."""
 
     def __init__(self, path: Any) -> None:
         self._path = path
         self._called = False
-        self.ended: str | None = None
 
     @property
     def held(self) -> Held:
@@ -112,12 +111,8 @@ class Path:
             self.ended = self._path.ending.reason.openai(called=self._called)
         return emitted
 
-    def flush(self) -> list[Emitted]:
-        """Nothing: an id has ended it."""
-        return []
 
-
-class Frames:
+class Frames(Subject):
     """A lab's frames of the events of the engine's own text path."""
 
     def __init__(self, stream: Any, stops: Sequence[str]) -> None:
@@ -128,7 +123,6 @@ class Frames:
             reasoning=create_reasoning_splitter("qwen3"), tools=create_tool_parser("hermes"),
         )  # fmt: skip
         self._is_first = True
-        self.ended: str | None = None
 
     @property
     def held(self) -> Held:
@@ -147,19 +141,14 @@ class Frames:
             frames.append(("finish", self._stream.finish(self.ended, usage)))
         return [item for method, data in frames for item in _emitted(data, "frames", method)]
 
-    def flush(self) -> list[Emitted]:
-        """Nothing: an id has ended it."""
-        return []
 
-
-class Crossing:
+class Crossing(Subject):
     """A channel whose reader is slower than its writer; what waits in it is held."""
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel
         self._waiting: deque[str] = deque()
         self._written = 0
-        self.ended: str | None = None
 
     @property
     def held(self) -> Held:
@@ -212,7 +201,7 @@ class Queue:
         return self._chunks.popleft() if self._chunks else None
 
 
-class Whole:
+class Whole(Subject):
     """What reads no stream: all ids so far are decoded anew with every one.
 
     Args:
@@ -220,17 +209,10 @@ class Whole:
         decode: from ids to text.
     """
 
-    ended: str | None = None
-
     def __init__(self, encode: Callable[[str], Any], decode: Callable[[list[int]], Any]) -> None:
         self._encode = encode
         self._decode = decode
         self._ids: list[int] = []
-
-    @property
-    def held(self) -> Held:
-        """Nothing."""
-        return {}
 
     def feed(self, piece: int) -> list[Emitted]:
         """Take an id; return the whole text so far."""
@@ -246,27 +228,16 @@ class Whole:
         return [("ids", f"encode gives {self._encode(text)!r}", None)]
 
 
-class Alone:
+class Alone(Subject):
     """The naive way from ids to text: each token is decoded by itself."""
-
-    ended: str | None = None
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-
-    @property
-    def held(self) -> Held:
-        """Nothing."""
-        return {}
 
     def feed(self, piece: int) -> list[Emitted]:
         """Take an id."""
         text = bytes_of(self._tokenizer, piece).decode("utf-8", "replace")
         return [("content", text, None)] if text else []
-
-    def flush(self) -> list[Emitted]:
-        """Nothing."""
-        return []
 
 
 def make_subject(

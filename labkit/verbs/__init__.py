@@ -5,7 +5,6 @@ so `make lab` does not import the grader.
 """
 
 import argparse
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,12 +20,13 @@ class Table(NamedTuple):
     Attributes:
         audience: "For students".
         example: a verb of them with options.
-        verbs: by name, in the order of `--help`: what a verb does, and what declares its options.
+        verbs: by name, in the order of `--help`: what a verb does, and what declares its options,
+            or the name of its module, which has `add_options(command)` and `run(args, root)`.
     """
 
     audience: str
     example: str
-    verbs: dict[str, tuple[str, Declare]]
+    verbs: dict[str, tuple[str, Declare | str]]
 
 
 def here(run: Run, *declare: Option) -> Declare:
@@ -43,15 +43,3 @@ def here(run: Run, *declare: Option) -> Declare:
 def option(name: str, **facts: Any) -> Option:
     """Return what adds an option to a verb."""
     return lambda command: command.add_argument(name, **facts)
-
-
-def in_module(module: str) -> Declare:
-    """Return what declares a verb whose module has `add_options(command)` and `run(args, root)`."""
-
-    def declare(command: argparse.ArgumentParser) -> Run:
-        verb = importlib.import_module(module)
-        verb.add_options(command)
-        run: Run = verb.run
-        return run
-
-    return declare

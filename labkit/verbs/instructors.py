@@ -6,7 +6,7 @@ from pathlib import Path
 from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import UsageError
 from labkit.student.pick import add_lab
-from labkit.verbs import Table, here, in_module, option
+from labkit.verbs import Table, here, option
 from labkit.verbs.students import run_pytest
 
 
@@ -27,13 +27,13 @@ _BUG = option("--bug", default="", metavar="NAME", help="name of a bug")
 TABLE = Table("For instructors", "grade submissions.zip --lab 03 --csv grades.csv", {
     "bug": ("list a lab's known bugs, or run its tests on one", here(_bug, add_lab, _BUG)),
     "grade": ("grade what was handed in, behind walls: one file or a cohort",
-              in_module("labkit.grading.command")),
+              "labkit.grading.command"),
     "student-edition": ("write the course without solutions, to hand out",
-                        in_module("labkit.publish.student_edition")),
+                        "labkit.publish.student_edition"),
     "site": ("write the course as a static site, with a bench on each lab's page; or serve it",
-             in_module("labkit.publish.site.command")),
+             "labkit.publish.site.command"),
     "gradescope": ("write the autograder zip of a lab for Gradescope",
-                   in_module("labkit.publish.gradescope")),
+                   "labkit.publish.gradescope"),
     "classroom50": ("write the autograder of a lab for Classroom 50",
-                    in_module("labkit.publish.classroom50")),
+                    "labkit.publish.classroom50"),
 })  # fmt: skip

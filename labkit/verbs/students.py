@@ -11,7 +11,7 @@ from labkit.errors import UsageError
 from labkit.running.lab_impl import NO_REFERENCE
 from labkit.student.pick import add_lab, add_pytest, add_task, lab_or_next, remember, task_of
 from labkit.student.progress import Progress, next_alive
-from labkit.verbs import Table, here, in_module, option
+from labkit.verbs import Table, here, option
 
 
 def _lab(args: argparse.Namespace, root: Path) -> int:
@@ -161,15 +161,15 @@ TABLE = Table("For students", "hint --lab 03 --task 2", {
     "hint": ("print the next hint for a task, one level deeper each time",
              here(_hint, add_lab, add_task)),
     "predict": ("ask what a lab's code will do, before you write it; nothing is graded",
-                in_module("labkit.student.predict")),
+                "labkit.student.predict"),
     "race": ("measure your code beside a naive version, and the reference if it is here",
-             in_module("labkit.student.race")),
+             "labkit.student.race"),
     "watch": ("run a lab whenever its starter.py is saved, and go on when it passes",
-              in_module("labkit.student.watch")),
+              "labkit.student.watch"),
     "solution": ("print the reference of a lab that you have passed",
                  here(_solution, add_lab)),
     "reset": ("put the pristine starter.py back, keeping a backup", here(_reset, add_lab)),
     "demo": ("show the pipeline live in the terminal", here(_demo)),
     "serve": ("serve an OpenAI-compatible API, with a page to watch it", here(_serve)),
-    "bundle": ("write the zip to hand in", in_module("labkit.publish.bundle")),
+    "bundle": ("write the zip to hand in", "labkit.publish.bundle"),
 })  # fmt: skip

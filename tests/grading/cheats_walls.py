@@ -25,7 +25,7 @@ sys.path[:0] = ["", "/", os.getcwd(), *(f"{path}/site-packages" for path in sys.
 sys.path_importer_cache.clear()
 for name in (
     "mini_vllm.text.stop", "mini_vllm.text.detokenizer", "labkit.testing", "labkit.grading.grader",
-    "labkit.isolation.host", "labkit.running.tests_without_pytest", "pytest", "_pytest",
+    "labkit.isolation.host", "labkit.running.import_file", "pytest", "_pytest",
     "pip", "setuptools",
 ):
     try:

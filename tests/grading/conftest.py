@@ -1,8 +1,10 @@
-"""What tests of grading share for a session: what workers import, and what can be had here."""
+"""What tests of grading share for a session: what starts workers, and what can be had here."""
 
 import os
 import shutil
 import sys
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 from tiny_cohort import assignments, plain
@@ -11,7 +13,8 @@ from walled import IN_CI, Grader, give_up
 from labkit.errors import UsageError
 from labkit.grading.cohort import grade_all
 from labkit.grading.grader import grade
-from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
+from labkit.isolation.mode import choose_mode
+from labkit.isolation.sandbox import Sandbox
 
 
 def pytest_configure(config):
@@ -21,10 +24,10 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="session")
-def worker_root():
-    """The folder that all workers import from."""
-    with WorkerRoot() as root:
-        yield root
+def sandbox_in():
+    """What all tests start the workers of a mode from: `sandbox_in("trust")`."""
+    with ExitStack() as held:
+        yield cache(lambda mode: held.enter_context(Sandbox(mode)))
 
 
 @pytest.fixture(scope="session")
@@ -71,9 +74,9 @@ def walled(request, need):
 
 
 @pytest.fixture(scope="session")
-def trusting(worker_root):
+def trusting(sandbox_in):
     """A grader without walls, for tests of what does not depend on them."""
-    return Grader("trust", worker_root)
+    return Grader(sandbox_in("trust"))
 
 
 @pytest.fixture
@@ -93,11 +96,11 @@ def run(mode):
 
 
 @pytest.fixture
-def alone(mode, worker_root):
+def alone(mode, sandbox_in):
     """Grade one by one in this process, to compare with: `alone(work, assignments)`."""
 
     def alone(work, assignments):
-        sandbox = Sandbox(mode, worker_root)
+        sandbox = sandbox_in(mode)
         return plain(grade(one, assignments[one.lab], sandbox) for one in work)
 
     return alone

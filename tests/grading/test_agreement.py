@@ -24,7 +24,6 @@ from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.isolation import isolated_run
 from labkit.isolation.host import Host, Sources
-from labkit.isolation.sandbox import Sandbox
 from labkit.running.drive import perform
 from labkit.running.lab_impl import Implementation
 from labkit.running.score import PUBLIC_SEED, TEST_LIMIT
@@ -126,12 +125,12 @@ def plain_pytest(root):
 
 
 @pytest.fixture
-def graded(mode, worker_root, monkeypatch):
+def graded(mode, sandbox_in, monkeypatch):
     """Return by lab the kinds of the results of the grader, by test."""
     monkeypatch.setattr(isolated_run, "TEST_LIMIT", LIMIT)
 
     def of(root):
-        sandbox, labs = Sandbox(mode, worker_root), find_labs(root)
+        sandbox, labs = sandbox_in(mode), find_labs(root)
         return {lab.name: kinds_of(lab.starter.read_bytes(), lab, labs, sandbox) for lab in labs}
 
     return of
@@ -161,8 +160,8 @@ def test_on_submissions_of_each_lab(graded, tmp_path, submissions):
 
 # The gates hold plain pytest to the same.
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.label)
-def test_a_reference_passes_and_a_bug_fails_in_the_tests_that_it_names(worker_root, mode, lab):
-    sandbox, bug = Sandbox(mode, worker_root), lab.bugs[0]
+def test_a_reference_passes_and_a_bug_fails_in_the_tests_that_it_names(sandbox_in, mode, lab):
+    sandbox, bug = sandbox_in(mode), lab.bugs[0]
     # The gates draw with the public seed.
     kinds = kinds_of(lab.solution.read_bytes(), lab, LABS, sandbox, seed="1")
     assert {*kinds.values()} == {"passed"}
@@ -216,14 +215,14 @@ STRANGE_ANSWERS = [
 
 
 @pytest.mark.parametrize(("held", "body"), STRANGE_ANSWERS)
-def test_a_run_has_the_same_trace_here_and_behind_the_pipe(worker_root, mode, held, body):
+def test_a_run_has_the_same_trace_here_and_behind_the_pipe(sandbox_in, mode, held, body):
     source = STRANGE.replace("HELD", held).replace("BODY", body).encode()
     new = [New("A", ([1, 2],))]
     calls = [Call("f", ([240], "a"), {"more": {"a": [3]}}), Call("held", None), Call("f", ([5],)),
              Call("g")]  # fmt: skip
     module = load_source(source, "starter.py", "starter.py", "strange")
     here = perform(partial(getattr, module), new, calls, "held")
-    host = Host(Sandbox(mode, worker_root), Sources("m", {"m": ("starter.py",) * 2 + (source,)}))
+    host = Host(sandbox_in(mode), Sources("m", {"m": ("starter.py",) * 2 + (source,)}))
     host.begin(9)
     assert host.load() is None
     there = host.perform(new, calls, "held")

@@ -12,7 +12,7 @@ from cheats_walls import WALLS
 from walled import Grader, hurried
 
 from labkit.isolation import bubblewrap
-from labkit.isolation.sandbox import WorkerRoot
+from labkit.isolation.sandbox import Sandbox
 
 # Those that try the walls which a container has instead of bubblewrap's.
 SOME = """
@@ -39,13 +39,13 @@ ALL = [(earns, cheat) for earns, found in CHEATS.items() for cheat in found]
 
 
 @pytest.fixture(scope="module")
-def grader_in(need, worker_root):
+def grader_in(need, sandbox_in):
     """A grader in a mode; the grade of the solution is the same before and after all cheats."""
     made = {}
 
     def grader_in(mode):
         if mode not in made:
-            made[mode] = Grader(need(mode), worker_root)
+            made[mode] = Grader(sandbox_in(need(mode)))
             made[mode].before = made[mode].honest()
         return made[mode]
 
@@ -121,7 +121,7 @@ def hearing(need, tmp_path_factory):
     """A grader in a sandbox with one more folder, to which all can write; and that folder."""
     folder = tmp_path_factory.mktemp("ran")
     folder.chmod(0o777)
-    with pytest.MonkeyPatch.context() as patch, WorkerRoot() as root:
+    with pytest.MonkeyPatch.context() as patch, Sandbox(need("sandbox")) as sandbox:
         walls = bubblewrap.walls
 
         def with_folder(library):
@@ -130,7 +130,7 @@ def hearing(need, tmp_path_factory):
             return [*words[:place], "--bind", str(folder), RAN, *words[place:]]
 
         patch.setattr(bubblewrap, "walls", with_folder)
-        yield Grader(need("sandbox"), root), folder
+        yield Grader(sandbox), folder
 
 
 @pytest.mark.parametrize(("earns", "cheat"), ALL)

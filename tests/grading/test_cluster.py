@@ -83,7 +83,8 @@ def test_a_worker_that_others_killed_does_not_count(tiny_assignments, deaths, fa
         return future
 
     client.submit.side_effect = submit
-    ((_, grade),) = module._Run(client, tiny_assignments, "trust", KeyError).grade([item])
+    workers = module.Cluster(client, tiny_assignments, "trust", KeyError)
+    ((_, grade),) = retry.judged([item], tiny_assignments, "trust", workers.outcomes)
     assert (grade.fault, left) == (fault, [])
 
 
@@ -101,10 +102,10 @@ def test_a_submission_alone_goes_to_a_worker_that_answers(tiny_assignments):
         return future
 
     client.submit.side_effect = submit
-    work = module._Run(client, tiny_assignments, "trust", KeyError)
-    assert [*work._outcomes([(0, item)], alone=True)] == [(0, ["living"])]
+    work = module.Cluster(client, tiny_assignments, "trust", KeyError)
+    assert [*work.outcomes([(0, item)], alone=True)] == [(0, ["living"])]
     # With others it goes wherever there is room.
-    assert [*work._outcomes([(0, item)], alone=False)] == [(0, None)]
+    assert [*work.outcomes([(0, item)], alone=False)] == [(0, None)]
 
 
 def test_a_scheduler_without_workers_or_with_a_worker_of_another_course(

@@ -46,7 +46,7 @@ def flood():
 
 
 @pytest.fixture
-def found(worker_root, tiny, tiny_lab, monkeypatch):
+def found(sandbox_in, tiny, tiny_lab, monkeypatch):
     """Grade the solution without its flush; it does something of its own when it is probed."""
     monkeypatch.setattr(grader, "MOST_SECONDS", 0.1)
     monkeypatch.setattr(host, "_TICK_SECONDS", 0.02)
@@ -60,7 +60,7 @@ def found(worker_root, tiny, tiny_lab, monkeypatch):
 
     def of(act):
         source = dropping.replace(feed, f"if text == 'PROBE': {act}\n        {feed}")
-        return Grader("trust", worker_root, tiny).grade(f"{source}{FLOOD}".encode())
+        return Grader(sandbox_in("trust"), tiny).grade(f"{source}{FLOOD}".encode())
 
     return of
 

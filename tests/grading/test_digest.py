@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from labkit.course.lab import find_labs
 from labkit.grading import assignment as module
 from labkit.grading.assignment import Assignment
-from labkit.grading.digest import digest_of
 from labkit.grading.overlay import read_overlay
-from labkit.grading.reading.submission import Submission
+from labkit.grading.reading.submission import Submission, digest_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("labkit", "mini_vllm")
@@ -32,11 +31,11 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.reading.inputs import collect
 from labkit.grading.reading.one_student import Course
-from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.isolation.sandbox import Sandbox
 labs = find_labs(tiny)
 (submission,) = collect([labs[0].solution], Course(labs, labs[0]))
-with WorkerRoot() as worker:
-    told = grade(submission, Assignment.of(labs[0], labs), Sandbox("trust", worker))
+with Sandbox("trust") as sandbox:
+    told = grade(submission, Assignment.of(labs[0], labs), sandbox)
 assert told.score == 100
 files = [getattr(module, "__file__", None) for module in sys.modules.values()]
 print(json.dumps([name for name in files if name and Path(name).is_relative_to(root)]))

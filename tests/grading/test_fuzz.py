@@ -40,8 +40,7 @@ ATOMS = [
 ]  # fmt: skip
 KINDS = ["KeyError", "NotImplementedError", "no name", ""]
 TAGS = [
-    "int", "octets", "bytes", "tuple", "dict", "text", "call", "event", "unreadable", "?",
-    "lists", "tuples", "many bytes", "events", "dicts", "mixed",
+    "int", "octets", "bytes", "tuple", "dict", "text", "call", "event", "unreadable", "?", "events",
 ]  # fmt: skip
 HOSTILE = [*TEXTS, 1.5, {}, [], [[]] * 300, 10**400, -(2**63), "0x" + "f" * 9_000, [1] * 70, "é"]
 

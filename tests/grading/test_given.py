@@ -10,7 +10,6 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.isolation.host import Host, Sources
-from labkit.isolation.sandbox import Sandbox
 from labkit.publish.grader_files import grader_files
 from labkit.publish.student_edition import _lab_files
 from labkit.running.given import for_tests, read_given
@@ -114,19 +113,19 @@ def test_a_run_says_that_a_file_of_ones_own_is_not_there(lab, run_pytest):
 
 
 @pytest.mark.parametrize("mode", ["trust", "sandbox"])
-def test_a_submission_is_given_it_in_its_process(lab, worker_root, mode, need):
+def test_a_submission_is_given_it_in_its_process(lab, sandbox_in, mode, need):
     source = lab.solution.read_bytes()
     assignment = Assignment(lab, {})
     submission = Submission("ann", lab.name, {lab.name: source})
-    told = grade(submission, assignment, Sandbox(need(mode), worker_root))
+    told = grade(submission, assignment, sandbox_in(need(mode)))
     assert told.score == 100
     assert {row.name for row in told.tests if not row.passed} == set()
 
 
-def test_a_worker_has_no_library_and_tells_what_fails(worker_root):
+def test_a_worker_has_no_library_and_tells_what_fails(sandbox_in):
     given = Given((), (("given.py", "given.py", PROGRAM),), {"word.txt": b"w"})
     sources = Sources("m", {"m": ("m.py", "m.py", READS.encode())}, given=given)
-    host = Host(Sandbox("trust", worker_root), sources)
+    host = Host(sandbox_in("trust"), sources)
     host.begin(5)
     try:
         assert host.load() is None

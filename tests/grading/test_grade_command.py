@@ -20,7 +20,6 @@ from labkit.errors import InfrastructureError, UsageError
 from labkit.grading import cohort as grading_cohort
 from labkit.grading.command import add_options, report_options
 from labkit.grading.grader import grade as grade_one
-from labkit.isolation.sandbox import Sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 OVERLAY = Path(__file__).with_name("overlay")
@@ -49,11 +48,11 @@ def grade(tiny):
 
 
 @pytest.fixture
-def quick(monkeypatch, worker_root):
+def quick(monkeypatch, sandbox_in):
     """Grade in this process, for tests of what is done with grades."""
 
     def grade_all(submissions, assignments, *, mode, **options):
-        sandbox = Sandbox(mode, worker_root)
+        sandbox = sandbox_in(mode)
         return [grade_one(one, assignments[one.lab], sandbox) for one in submissions]
 
     monkeypatch.setattr(grading_cohort, "grade_all", grade_all)
@@ -87,10 +86,10 @@ def test_reports_are_there_whatever_becomes_of_what_is_printed(
 
 
 def test_doubtful_grades_are_named_with_what_to_do(
-    grade, tiny_lab, worker_root, tmp_path, monkeypatch, capsys
+    grade, tiny_lab, sandbox_in, tmp_path, monkeypatch, capsys
 ):
     def grade_all(submissions, assignments, *, regrade_doubtful, **options):
-        sandbox = Sandbox("trust", worker_root)
+        sandbox = sandbox_in("trust")
         found = grade_one(submissions[0], assignments[tiny_lab.name], sandbox)
         return [found if regrade_doubtful else replace(found, doubt="it was killed")]
 

@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -8,10 +9,11 @@ from browser import open_browser
 from disguise import invented, renamed
 from made_grades import made_cohort, with_tests
 
-from labkit.course.lab import find_labs
+from labkit.course.lab import ROOT, find_labs
 from labkit.grading.reports.html import MOST_PAIRS, write_html
 from labkit.running.result_kind import ResultKind
 
+LABS = find_labs(ROOT / "tests/tiny_repo")
 ATTACK = (
     "</script><script>document.title='taken'</script>"
     "<img src=http://127.0.0.1:9/x onerror=alert(1)>"
@@ -38,9 +40,9 @@ class Reader(HTMLParser):
             self.data.append(json.loads(data))
 
 
-def page_of(tmp_path, grades, sources, labs=(), name="page.html"):
+def page_of(tmp_path, grades, sources, labs=LABS, name="page.html"):
     path = tmp_path / name
-    write_html(grades, sources, path, labs)
+    write_html(grades, sources, path, labs, None, {})
     return path, path.read_text(encoding="utf-8")
 
 
@@ -87,13 +89,15 @@ def test_equal_grades_make_equal_bytes_with_each_failure_and_its_message(tmp_pat
     assert [name for name, _ in data["tests"]] == [test.name for test in grades[0].tests]
 
 
-def test_few_grades_and_labs_and_versions_of_tests_are_told_apart(tmp_path):
+def test_few_grades_and_labs_and_versions_of_tests_are_told_apart(tmp_path, tiny):
     assert "There are no grades" in page_of(tmp_path, [], {})[1]
     assert "<b>1</b> submissions" in page_of(tmp_path, *made_cohort(1))[1]
     grades, sources = made_cohort(6)
     grades[0] = replace(grades[0], lab="lab-91-other")
     grades[1] = replace(grades[1], assignment="f" * 64)
-    _, text = page_of(tmp_path, grades, sources)
+    (lab,) = find_labs(tiny)
+    shutil.copytree(lab.path, lab.path.with_name("lab-91-other"))
+    _, text = page_of(tmp_path, grades, sources, find_labs(tiny))
     assert text.count("<section ") == 3
     assert text.count('<a href="#lab') == 3
 
@@ -119,7 +123,7 @@ def test_known_sources_are_shown_beside_the_submissions_that_have_them(tmp_path,
     sources[places[0]] = b"#" * 50_000 + b"\n" + invented(77) + invented(78)
     sources[places[1]] = renamed(invented(79), {"f"})
     path = tmp_path / "page.html"
-    write_html(grades, sources, path, [lab], earlier={lab.name: {"2025: eve": invented(79)}})
+    write_html(grades, sources, path, [lab], None, {lab.name: {"2025: eve": invented(79)}})
     text = path.read_text(encoding="utf-8")
     (data,) = (block for block in Reader(text).data)
     found = {(data["students"][left], data["students"][right]) for left, right, _ in data["pairs"]}

@@ -18,7 +18,6 @@ from labkit.grading.reading.submission import Submission
 from labkit.isolation import host, meter
 from labkit.isolation.host import Sources
 from labkit.isolation.hunter import Hunter
-from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import HEAD, WireError, pack, unpack
 from labkit.running.drive import as_plain
 from labkit.running.hunting import work
@@ -173,8 +172,8 @@ def few_calls(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def sandbox(need, worker_root):
-    return Sandbox(need("sandbox"), worker_root)
+def sandbox(need, sandbox_in):
+    return sandbox_in(need("sandbox"))
 
 
 def test_why_a_test_is_never_run_is_said_with_its_lines():

@@ -14,13 +14,13 @@ from labkit.running.trace import Call, New
 
 
 @pytest.fixture
-def host(worker_root):
+def host(sandbox_in):
     """Make a host: `host("def f(): ...")`."""
     made = []
 
     def make(code):
         sources = Sources("m", {"m": ("m.py", "m.py", code.encode())})
-        made.append(Host(Sandbox("trust", worker_root), sources))
+        made.append(Host(sandbox_in("trust"), sources))
         made[-1].begin(1)
         return made[-1]
 

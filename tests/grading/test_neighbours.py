@@ -7,12 +7,11 @@ from tiny_cohort import plain
 from walled import TINY
 
 from labkit.course.lab import find_labs
-from labkit.grading import pool
+from labkit.grading import cohort
 from labkit.grading.assignment import Assignment
 from labkit.grading.cohort import grade_all
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
-from labkit.isolation.sandbox import Sandbox
 
 # Those that reach for other processes, for what a machine has one of, or for whoever reads them.
 HARMFUL = """
@@ -20,14 +19,12 @@ signals signals_always forks thread_bomb stays_alive signal_storm empty_reason f
 """.split()  # noqa: SIM905
 
 
-def test_honest_work_beside_cheats_has_the_grade_that_it_has_alone(
-    walled, worker_root, monkeypatch
-):
+def test_honest_work_beside_cheats_has_the_grade_that_it_has_alone(walled, sandbox_in, monkeypatch):
     # What was killed is not graded again, as it would be.
     def once(work, assignments, mode, outcomes):
         return outcomes([*enumerate(work)], False)
 
-    monkeypatch.setattr(pool, "judged", once)
+    monkeypatch.setattr(cohort, "judged", once)
     labs = find_labs(TINY)
     lab, assignment = labs[0], Assignment.of(labs[0], labs)
     sources = {name: handed_in(text) for found in CHEATS.values() for name, text in found.items()}
@@ -38,7 +35,7 @@ def test_honest_work_beside_cheats_has_the_grade_that_it_has_alone(
         honest = lab.solution.read_bytes() + b"# %d\n" % number
         work.append(Submission(name, lab.name, {lab.name: sources[name]}))
         work.append(Submission("honest", lab.name, {lab.name: honest}))
-    alone = grade(work[1], assignment, Sandbox(walled, worker_root)).to_json()
+    alone = grade(work[1], assignment, sandbox_in(walled)).to_json()
     grades = plain(grade_all(work, {lab.name: assignment}, mode=walled, jobs=2))
     assert {one["student"]: one["score"] for one in grades} == {
         "honest": 100, **{name: earns[name] for name in HARMFUL}

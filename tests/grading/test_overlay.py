@@ -11,7 +11,6 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.overlay import VISIBILITIES, read_overlay
 from labkit.grading.reading.submission import Submission
-from labkit.isolation.sandbox import Sandbox
 from labkit.running.drive import Driver, perform
 from labkit.running.lab_impl import Implementation
 from labkit.running.score import classify
@@ -49,7 +48,7 @@ def source_of(label, bug=""):
 
 
 @pytest.fixture(scope="module")
-def graded(worker_root):
+def graded(sandbox_in):
     """Grade the solution of lab 02 or a bug with the hidden tests; each only once."""
 
     @cache
@@ -58,7 +57,7 @@ def graded(worker_root):
         submission = Submission("ada", told.lab.name, {told.lab.name: source_of("lab-02", bug)})
         with pytest.MonkeyPatch.context() as patch:
             brief(patch)
-            return grade(submission, told, Sandbox("trust", worker_root))
+            return grade(submission, told, sandbox_in("trust"))
 
     return of
 

@@ -8,7 +8,6 @@ from labkit.isolation import parts
 from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
 from labkit.isolation.parts import Parts
 from labkit.isolation.proxies import Proxies
-from labkit.isolation.sandbox import Sandbox
 from labkit.isolation.wire import HEAD, pack, unpack
 from labkit.running.drive import perform
 from labkit.running.trace import Call, New
@@ -224,9 +223,9 @@ class Dump:
 
 
 @pytest.fixture
-def host(worker_root):
+def host(sandbox_in):
     """Return a host of a submission that has a part elsewhere."""
-    sandbox = Sandbox("trust", worker_root)
+    sandbox = sandbox_in("trust")
     references = Sources("p", {"p": ("p.py", "p.py", PART.encode())}, {"Part": "p"})
     sources = Sources("m", {"m": ("m.py", "m.py", DUMP.encode())}, {}, ["Part"])
     made = Host(sandbox, sources, PartsHost(sandbox, references))
@@ -269,8 +268,8 @@ def test_a_part_may_compute_as_long_as_the_submission(host, monkeypatch):
         dump(host, "loop")
 
 
-def test_a_pipeline_without_parts_of_its_own_earns_all(mode, worker_root, monkeypatch):
+def test_a_pipeline_without_parts_of_its_own_earns_all(mode, sandbox_in, monkeypatch):
     brief(monkeypatch, "test_property_")
-    grader = Grader(mode, worker_root, ROOT)
+    grader = Grader(sandbox_in(mode), ROOT)
     lab = next(lab for lab in grader.labs if lab.parts)
     assert grader.grade(lab.solution.read_bytes(), lab)["score"] == 100

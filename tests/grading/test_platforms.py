@@ -5,8 +5,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from contextlib import nullcontext
 from datetime import UTC, datetime
-from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from unittest.mock import Mock
@@ -38,9 +38,9 @@ from walled import brief
 from labkit.cli import main
 from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import InfrastructureError
+from labkit.grading import slot
 from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
-from labkit.grading.slot import Slot
 from labkit.publish import classroom50, gradescope
 from labkit.running.diagnose import read_mistakes
 
@@ -68,14 +68,13 @@ def courses(tmp_path_factory):
 
 
 @pytest.fixture
-def on(tmp_path, courses, why_not, need, worker_root, monkeypatch):
+def on(tmp_path, courses, why_not, need, sandbox_in, monkeypatch):
     """A platform with an empty folder: `on(Gradescope)`. What it starts runs every test."""
 
     def on(platform, number=LAB.number):
         if platform is Gradescope or why_not["sandbox"]:
             need("container")
-        for module in (gradescope, classroom50):
-            monkeypatch.setattr(module, "Slot", partial(Slot, root=worker_root))
+        monkeypatch.setattr(slot, "Sandbox", lambda mode: nullcontext(sandbox_in(mode)))
         brief(monkeypatch)
         folder = tmp_path / platform.name
         folder.mkdir()
@@ -165,7 +164,7 @@ import sys
 from pathlib import Path
 from unittest.mock import Mock
 import labkit.publish.{platform.name}
-from labkit.running.tests_without_pytest import test_functions
+from labkit.running.import_file import test_functions
 from labkit.course.lab import find_labs, pick_lab
 from labkit.errors import InfrastructureError
 test_functions(pick_lab(find_labs(Path.cwd()), "{LAB.number}").test_file)

@@ -10,7 +10,6 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.overlay import read_overlay
 from labkit.grading.preflight import check_tests
-from labkit.isolation.sandbox import Sandbox
 
 HIDDEN = """
 import pytest
@@ -25,9 +24,9 @@ def test_hidden(lab):
 
 
 @pytest.fixture
-def check(tiny, tmp_path, worker_root):
+def check(tiny, tmp_path, sandbox_in):
     """Check the tiny lab with a hidden test."""
-    sandbox = Sandbox("trust", worker_root)
+    sandbox = sandbox_in("trust")
 
     def check(body="pass", **changes):
         labs = find_labs(tiny)

@@ -80,7 +80,7 @@ def every_report(grades, lab, path):
     sources = {
         grade.submission: (grade.student + "\n").encode("utf-8", "replace") for grade in grades
     }
-    write_html(grades, sources, path, [lab], marks)
+    write_html(grades, sources, path, [lab], marks, {})
     passed = [replace(one, tests=(made_test("test_a", 1, 40),)) for one in grades]
     old, new = (
         Report(path, {(one.lab, one.student): one for one in map(fit, some)}, {})
@@ -92,7 +92,7 @@ def every_report(grades, lab, path):
         "one": report_text(grades[:1], by_name, colour=False, marks=marks),
         "many": report_text(grades, by_name, colour=False, marks=marks),
         "json": report_json(grades, marks.values()),
-        "csv": nbgrader_csv(grades, marks),
+        "csv": nbgrader_csv([marks[grade.student, grade.lab] for grade in grades]),
         "junit": report_junit(grades),
         "html": path.read_text(encoding="utf-8"),
         "page": pages.Pages().html(account),

@@ -19,6 +19,7 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.feedback import account
 from labkit.grading.grade import Grade
 from labkit.grading.grader import grade
+from labkit.grading.marks.mark import Mark
 from labkit.grading.reading.submission import (
     KEEP_SHORT,
     MOST_SOURCE_BYTES,
@@ -29,7 +30,6 @@ from labkit.grading.reports.charts import KINDS, SHADES
 from labkit.grading.reports.gradebooks import nbgrader_csv
 from labkit.grading.reports.json_junit import report_json, report_junit
 from labkit.grading.reports.terminal import report_text
-from labkit.isolation.sandbox import Sandbox
 from labkit.running.lab_impl import Implementation
 from labkit.running.reporting import groups
 from labkit.running.reporting.showing import MOST_CHARACTERS, printable, repeatable
@@ -64,9 +64,9 @@ def lab(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def grade_of(lab, worker_root):
+def grade_of(lab, sandbox_in):
     """Grade a source on the tiny lab."""
-    sandbox = Sandbox("trust", worker_root)
+    sandbox = sandbox_in("trust")
 
     def of(source, student="ada"):
         handed_in = Submission(student, lab.name, {lab.name: source})
@@ -178,9 +178,14 @@ def test_equal_work_gives_equal_bytes_though_addresses_differ(by_student, grade_
     assert "object object at 0x…" in again.tests[1].message
 
 
+def scored(grade):
+    """The mark of a grade that is its score."""
+    return Mark(grade.student, grade.lab, grade.score, grade.max_score)
+
+
 REPORTS = {
     "json": lambda grades, lab: report_json(grades),
-    "csv": lambda grades, lab: nbgrader_csv(grades),
+    "csv": lambda grades, lab: nbgrader_csv(map(scored, grades)),
     "junit": lambda grades, lab: report_junit(grades),
     "many": lambda grades, lab: report_text(grades, {lab.name: lab}, colour=False),
     "one": lambda grades, lab: report_text(
@@ -210,7 +215,7 @@ score max_score
 
 
 def test_csv_has_the_columns_of_nbgrader(grades):
-    rows = [*csv.DictReader(StringIO(nbgrader_csv(grades)))]
+    rows = [*csv.DictReader(StringIO(nbgrader_csv(map(scored, grades))))]
     assert [*rows[0]] == COLUMNS
     for row, one in zip(rows, grades, strict=True):
         assert (row["student_id"], row["assignment"]) == (one.student, one.lab)
@@ -219,7 +224,7 @@ def test_csv_has_the_columns_of_nbgrader(grades):
         assert row["email"] == row["timestamp"] == ""
     # A name is never a formula.
     for name in ('=HYPERLINK("x")', "+1", "-1", "@x", '"a,b"', "Ada, Lovelace"):
-        (row,) = csv.DictReader(StringIO(nbgrader_csv([replace(grades[0], student=name)])))
+        (row,) = csv.DictReader(StringIO(nbgrader_csv([scored(replace(grades[0], student=name))])))
         assert row["student_id"] == (f"'{name}" if name[0] in "=+-@" else name)
 
 

@@ -53,8 +53,8 @@ def test_only_the_same_end_again_counts(tiny_lab, ends, tries, score, doubt):
         ("os._exit(9)", None),
     ],
 )
-def test_a_signal_that_may_come_from_elsewhere_is_noted(worker_root, act, doubt):
-    grader = Grader("trust", worker_root)
+def test_a_signal_that_may_come_from_elsewhere_is_noted(sandbox_in, act, doubt):
+    grader = Grader(sandbox_in("trust"))
     source = grader.labs[0].solution.read_text().replace("even =", f"import os; {act}; even =")
     told = grader.grade(source.encode())
     assert told["doubt"] == doubt

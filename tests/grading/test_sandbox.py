@@ -10,11 +10,11 @@ import pytest
 
 from labkit.course.lab import ROOT, find_labs
 from labkit.errors import InfrastructureError, UsageError
-from labkit.isolation import launch, syscalls
+from labkit.isolation import syscalls
 from labkit.isolation.host import Host, Sources
-from labkit.isolation.launch import worker_files
 from labkit.isolation.library import python_library
-from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
+from labkit.isolation.mode import choose_mode
+from labkit.isolation.sandbox import Sandbox, worker_files
 from labkit.running.trace import Call
 
 # A submission that runs what it is told.
@@ -29,9 +29,9 @@ def answer(expression, before):
 class Inside:
     """A process in which a submission would run: `inside("1 + 1")`."""
 
-    def __init__(self, mode, root):
-        self.mode = mode
-        self.host = Host(Sandbox(mode, root), Sources("m", {"m": ("m.py", "m.py", ANSWERS)}))
+    def __init__(self, sandbox):
+        self.mode = sandbox.mode
+        self.host = Host(sandbox, Sources("m", {"m": ("m.py", "m.py", ANSWERS)}))
 
     def __call__(self, expression, before=""):
         self.host.begin(5)
@@ -41,8 +41,8 @@ class Inside:
         return trace.outputs[0]
 
 
-def inside(walled, worker_root):
-    found = Inside(walled, worker_root)
+def inside(walled, sandbox_in):
+    found = Inside(sandbox_in(walled))
     yield found
     found.host.close()
 
@@ -73,7 +73,7 @@ def walk(folders):
 """
     library = python_library()
     assert {*ask(f"[*walk({library.folders})]", walk)} <= {*library.files}
-    for path in (str(launch._HERE), "/proc/self", "/etc/passwd"):
+    for path in (str(ROOT), "/proc/self", "/etc/passwd"):
         assert ask(f"os.path.exists({path!r})") is False
     # Debian has its packages outside of the library.
     for path in [*library.hidden, *site.getsitepackages([sys.base_prefix])]:
@@ -185,7 +185,7 @@ def test_may_not_call(ask, name, numbers, args):
     assert ask(call, "import ctypes; FILE = os.open(os.__file__, 0)") == (-1, refusal)
 
 
-def test_reading_leaves_no_mark(need, worker_root):
+def test_reading_leaves_no_mark(need, sandbox_in):
     """In a container; a sandbox has nothing but mounts that are read only."""
     read = """
 def marked(paths):
@@ -195,11 +195,11 @@ def marked(paths):
             file.read()
     return [path for path, at in zip(paths, was) if os.stat(path).st_atime_ns != at]
 """
-    walled = Inside(need("container"), worker_root)
+    walled = Inside(sandbox_in(need("container")))
     walled("None")
     top = os.path.dirname(os.__file__)
     paths = [os.path.join(top, name) for name in sorted(os.listdir(top)) if name.endswith(".py")]
-    root = worker_root.zygote("container")._root
+    root = sandbox_in("container")._zygote._root
     for path in paths:
         # Linux notes the first reading after a change, such as another grader's link. These are the
         # container's files, which may be copies: a change of the library's own shows elsewhere.
@@ -272,8 +272,11 @@ def test_without_bubblewrap_or_root_nothing_is_run(monkeypatch):
 
 def test_a_worker_that_does_not_start_is_nobodys_fault(monkeypatch):
     monkeypatch.setattr(sys, "_base_executable", "/bin/false")
-    with WorkerRoot() as root, pytest.raises(InfrastructureError, match="cannot be started"):
-        Sandbox("trust", root).start()
+    with (
+        Sandbox("trust") as sandbox,
+        pytest.raises(InfrastructureError, match="cannot be started"),
+    ):
+        sandbox.start()
 
 
 def test_a_worker_imports_its_own_few_files_and_nothing_else_of_ours(ask):

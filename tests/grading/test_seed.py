@@ -9,7 +9,6 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.grading.seed import FILE, grading_seed
-from labkit.isolation.sandbox import Sandbox
 from labkit.running.drive import Driver
 from labkit.running.score import PUBLIC_SEED
 
@@ -56,7 +55,7 @@ def test_an_edition_without_solutions_has_the_public_one(tiny, tiny_lab):
 
 
 @pytest.fixture
-def drawn(tiny_lab, worker_root):
+def drawn(tiny_lab, sandbox_in):
     """Grade the solution with lines put into `feed`; return the tests, of which the last draws."""
     tiny_lab.test_file.write_text(tiny_lab.test_file.read_text() + DRAWN)
     start = "text = self._held + text"
@@ -67,7 +66,7 @@ def drawn(tiny_lab, worker_root):
         edited = source.replace(start, f"{lines}\n        {start}").encode()
         work = Submission("ann", tiny_lab.name, {tiny_lab.name: edited})
         told = Assignment.of(tiny_lab, [tiny_lab], seed)
-        of.grade = grade(work, told, Sandbox("trust", worker_root))
+        of.grade = grade(work, told, sandbox_in("trust"))
         return of.grade.tests
 
     return of

@@ -47,7 +47,7 @@ VALUES = st.recursive(
         | st.dictionaries(st.integers() | TEXTS | st.binary(), inner)
     ),
 )
-# What goes by column: many values of one kind, or of a few.
+# Many values of one kind, or of a few; events of one kind go by column.
 COLUMNS = st.recursive(
     st.sampled_from([0, "a", b"a", True, (), [], {}, TextDelta("a"), CallStart(0, None, "f")]),
     lambda inner: (
@@ -58,9 +58,8 @@ COLUMNS = st.recursive(
     ),
 )
 TAGS = st.sampled_from(
-    ["int", "octets", "bytes", "tuple", "dict", "text", "call", "event", "list", "", "lists",
-     "tuples", "many bytes", "events", "dicts", "mixed"]
-)  # fmt: skip
+    ["int", "octets", "bytes", "tuple", "dict", "text", "call", "event", "list", "", "events"]
+)
 HOSTILE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
     lambda inner: (
@@ -122,19 +121,10 @@ def test_other_bytes_are_a_value_or_an_error(data):
         b'{"event":["Chunk","a",{"tuple":[{"tuple":[]}]},null]}', b'{"event":["Trace"]}',
         b'{"event":[["CallEnd"],0]}', b'{"event":["CallStart",0,{"text":"a"},"f"]}',
         b'{"event":{"CallEnd":0}}', b'{"event":[]}', b'{"event":"CallEnd"}',
-        b'{"lists":[[2],[1]]}', b'{"lists":[[-1,2],[1]]}', b'{"lists":[[true],[1]]}',
-        b'{"lists":[[1]]}', b'{"lists":[1,[1]]}', b'{"tuples":[[1],"a"]}', b'{"lists":{"a":1}}',
-        b'{"many bytes":["0"]}', b'{"many bytes":[1]}', b'{"many bytes":"00"}',
         b'{"events":["Trace",["a"]]}', b'{"events":["TextDelta"]}',
         b'{"events":["TextDelta",["a",1]]}', b'{"events":["TextDelta","ab"]}',
         b'{"events":["ToolCall",[0],["f"],[]]}', b'{"events":["StopOutput",["a"]]}',
         b'{"events":["Chunk",["a"],[{"tuple":[true]}],[null]]}', b'{"events":[[1],[1]]}',
-        b'{"dicts":[["a"]]}', b'{"dicts":[[1],[1]]}', b'{"dicts":[[[]],[1]]}',
-        b'{"dicts":[["a"],[1],[2]]}', b'{"dicts":["a",[1]]}', b'{"dicts":[[],[]]}',
-        b'{"dicts":[["a"],' + b"[%s1]]}" % (b"1," * (MOST_VALUES // 8)),
-        b'{"mixed":[[0,1],[[1],[]]]}', b'{"mixed":[[0,2],[[1],[2]]]}', b'{"mixed":[[0,2],[[1]]]}',
-        b'{"mixed":[[-1],[[1]]]}', b'{"mixed":[[0],[1]]}', b'{"mixed":[0,[[1]]]}',
-        b'{"mixed":[[true],[[1],[]]]}', b'{"mixed":[[0],[[1],[],[],[],[],[],[],[],[]]]}',
         b"[" * 102 + b"{}" + b"]" * 102,
         # Where texts end is found in one go, or this would take hours.
         b'"' + rb"\"" * MOST_VALUES + b"," * (MOST_VALUES + 1),

@@ -15,11 +15,13 @@ from unittest.mock import Mock
 
 import pytest
 
+from labkit.course.lab import ROOT
 from labkit.errors import InfrastructureError, UsageError
-from labkit.isolation import bubblewrap, launch, sandbox, users
-from labkit.isolation import library as library_module
-from labkit.isolation.library import Library, python_library, refuse_if_visible
-from labkit.isolation.sandbox import Sandbox, WorkerRoot, choose_mode
+from labkit.isolation import bubblewrap, sandbox, users
+from labkit.isolation import mode as mode_module
+from labkit.isolation.library import Library, python_library
+from labkit.isolation.mode import choose_mode, refuse_if_visible
+from labkit.isolation.sandbox import Sandbox
 from labkit.running.limits.time_limit import processor_seconds
 
 
@@ -29,14 +31,14 @@ def users_of(process):
 
 
 @pytest.fixture
-def start(walled, worker_root):
+def start(walled, sandbox_in):
     """Start a worker in each mode: `start()`."""
     if os.geteuid() != 0:
         pytest.skip("only root's workers change their user")
     made = []
 
     def start():
-        made.append(Sandbox(walled, worker_root).start())
+        made.append(sandbox_in(walled).start())
         return made[-1]
 
     yield start
@@ -115,15 +117,15 @@ def wait_for_end(process, folder=None):
 GRADER = """
 import sys
 from labkit.isolation.host import Host, Sources
-from labkit.isolation.sandbox import Sandbox, WorkerRoot
+from labkit.isolation.sandbox import Sandbox
 class Telling(Sandbox):
     def start(self):
         worker = super().start()
         print(worker.number, flush=True)
         return worker
-with WorkerRoot() as root:
+with Telling(sys.argv[1]) as sandbox:
     endless = ("m.py", "m.py", b"while True: pass")
-    host = Host(Telling(sys.argv[1], root), Sources("m", {"m": endless}))
+    host = Host(sandbox, Sources("m", {"m": endless}))
     host.begin(1000)
     host.load()
 """
@@ -132,7 +134,7 @@ with WorkerRoot() as root:
 def test_nothing_of_a_killed_grader_stays(walled, tmp_path):
     grader = subprocess.Popen(
         [sys.executable, "-c", GRADER, walled],
-        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(launch._HERE)},
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
@@ -152,8 +154,7 @@ def parent_of(process):
 
 
 def test_what_dies_is_told_and_replaced(walled):
-    with WorkerRoot() as root:
-        walls = Sandbox(walled, root)
+    with Sandbox(walled) as walls:
         first, second = walls.start(), walls.start()
         keeper = parent_of(second.number)
         zygote = parent_of(keeper)
@@ -173,28 +174,31 @@ def test_what_dies_is_told_and_replaced(walled):
 def test_a_module_that_does_not_load_within_ends_grading(walled, monkeypatch):
     library = python_library()
     broken = replace(library, modules={**library.modules, "_strange": "/nowhere/_strange.so"})
-    monkeypatch.setattr(launch, "python_library", lambda: broken)
+    monkeypatch.setattr(sandbox, "python_library", lambda: broken)
     fix = {"sandbox": "not lie in /tmp", "container": "TMPDIR be .* noexec"}[walled]
-    with WorkerRoot() as root, pytest.raises(InfrastructureError, match=rf"_strange \(.* {fix}$"):
-        root.zygote(walled)
+    with (
+        Sandbox(walled) as walls,
+        pytest.raises(InfrastructureError, match=rf"_strange \(.* {fix}$"),
+    ):
+        walls.start()
 
 
 def test_without_room_for_the_library_one_line_says_so(need, tmp_path, monkeypatch):
     mode = need("container")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     full = OSError(errno.ENOSPC, "No space left on device")
-    with monkeypatch.context() as patch, WorkerRoot() as root:
+    with monkeypatch.context() as patch, Sandbox(mode) as walls:
         patch.setattr(os, "link", Mock(side_effect=full))
         patch.setattr(shutil, "copyfile", Mock(side_effect=full))
         with pytest.raises(InfrastructureError, match=r"copied to .*No space left .* TMPDIR"):
-            root.zygote(mode)
+            walls.start()
     assert not os.listdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     with (
-        WorkerRoot() as root,
+        Sandbox(mode) as walls,
         pytest.raises(InfrastructureError, match=r"gone/labkit-worker-") as no,
     ):
-        root.zygote(mode)
+        walls.start()
     assert "\n" not in str(no.value)
 
 
@@ -236,20 +240,20 @@ def test_a_course_within_pythons_library_is_refused(tmp_path, walled, monkeypatc
     linked = tmp_path / "course"
     linked.symlink_to(library)
     fine = [tmp_path, Path("/usr/src/app")]
-    refuse_if_visible(walled, fine)
+    refuse_if_visible(fine)
     for path in (Path(library), Path(library, "json/course"), linked / "grades.jsonl"):
-        refuse_if_visible("trust", [path])
+        assert choose_mode(trust=True, container=False, unseen=[path]) == "trust"
         with pytest.raises(UsageError, match="move it elsewhere"):
-            refuse_if_visible(walled, [*fine, path])
+            refuse_if_visible([*fine, path])
     with monkeypatch.context() as changed:
         # Packages are hidden; Debian has none within its library.
         packages = tmp_path / "lib" / "site-packages"
         packages.mkdir(parents=True)
         made = Library((str(packages.parent),), (), {})
-        changed.setattr(library_module, "python_library", lambda: made)
-        refuse_if_visible(walled, [packages / "course"])
+        changed.setattr(mode_module, "python_library", lambda: made)
+        refuse_if_visible([packages / "course"])
         with pytest.raises(UsageError, match="move it elsewhere"):
-            refuse_if_visible(walled, [packages.parent / "course"])
-    monkeypatch.setattr(sandbox, "_HERE", Path(library, "json"))
+            refuse_if_visible([packages.parent / "course"])
+    monkeypatch.setattr(mode_module, "_HERE", Path(library, "json"))
     with pytest.raises(UsageError, match=r"json lies in Python's library .* move it elsewhere"):
         choose_mode(trust=False, container=walled == "container", unseen=[None])

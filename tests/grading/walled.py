@@ -5,7 +5,6 @@ import os
 import re
 import sys
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.isolation import host, isolated_run, meter
-from labkit.isolation.sandbox import Sandbox
 
 TINY = Path(__file__).parents[1] / "tiny_repo"
 # Read at once, because tests of what a learner sees take it away.
@@ -59,31 +57,29 @@ def brief(patch, long="test_property_linear"):
     patch.setattr(isolated_run, "test_functions", test_functions)
 
 
-class NotedSandbox(Sandbox):
-    """One that notes which users its workers became."""
+class NotedSandbox:
+    """A sandbox, and which users the workers became that were started by this."""
+
+    def __init__(self, sandbox):
+        self.mode, self.of, self.users = sandbox.mode, sandbox, set()
 
     def start(self):
-        worker = super().start()
+        worker = self.of.start()
         self.users.add(str(worker.user))
         return worker
-
-    @cached_property
-    def users(self):
-        return set()
 
 
 class Grader:
     """Grades sources, each in a new worker.
 
     Args:
-        mode: see `labkit.isolation.sandbox`.
-        root: what workers import: the session's `worker_root`.
+        sandbox: starts the workers.
         course: the repository whose labs are graded.
     """
 
-    def __init__(self, mode, root, course=TINY):
+    def __init__(self, sandbox, course=TINY):
         self.labs = find_labs(course)
-        self.sandbox = NotedSandbox(mode, root)
+        self.sandbox = NotedSandbox(sandbox)
 
     def grade(self, source, lab=None):
         """Return the grade as data."""
@@ -104,7 +100,7 @@ class Grader:
                 parents[int(name)] = int(re.search(r"^PPid:\t(\d+)", status, re.M)[1])
                 if self.sandbox.users & {*re.search(r"^Uid:(.*)", status, re.M)[1].split()}:
                     left.append(int(name))
-        top = self.sandbox.root.zygote(self.sandbox.mode)._process.pid
+        top = self.sandbox.of._zygote._process.pid
         if self.sandbox.mode == "sandbox":
             # The zygote is the child of bubblewrap.
             top = next(child for child, its in parents.items() if its == top)

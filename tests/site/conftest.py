@@ -52,7 +52,7 @@ def archives(tmp_path_factory):
         return built
     folder = tmp_path_factory.mktemp("archives")
     write_archives(ROOT, ROOT, folder)
-    frontend.add_bytecode(ROOT / "site", folder)
+    frontend.run_program(ROOT / "site", "compile.mjs", folder)
     return folder
 
 

@@ -15,6 +15,7 @@ import pytest
 from bench_page import serving
 
 from labkit.course.lab import ROOT, find_labs
+from labkit.course.markdown import headings, relink, slug
 from labkit.errors import LabkitError, UsageError
 from labkit.publish.site import command, frontend
 from labkit.publish.site.book import Book, read_book
@@ -22,7 +23,6 @@ from labkit.publish.site.checks import Page, check_site, page_bytes
 from labkit.publish.site.command import MADE_OF, build, run
 from labkit.publish.site.files import file_page, line_anchor
 from labkit.publish.site.generator import generate
-from labkit.publish.site.links import headings, relink, slug
 from labkit.publish.site.polish import mark_outward, policy, polish, squeeze
 from labkit.publish.site.serve import make_server
 from labkit.publish.withheld import check_withheld

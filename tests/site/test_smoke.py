@@ -39,9 +39,9 @@ def bare(tmp_path):
     for name in ("index.html", "labs/03/index.html"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(PAGE, "utf-8")
-    frontend.build(FRONT_END, tmp_path)
+    frontend.run_program(FRONT_END, "build.mjs", tmp_path)
     write_bench(ROOT, ROOT, tmp_path / "bench")
-    frontend.seal(FRONT_END, tmp_path)
+    frontend.run_program(FRONT_END, "seal.mjs", tmp_path)
     return tmp_path
 
 

@@ -16,8 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -143,7 +143,7 @@ class Clones:
         """
         shell = {**self._env(lane, bare), **(env or {})}
         place = self._folders[LANES[lane].edition] / folder
-        with _SERVER if until else _nothing():
+        with _SERVER if until else nullcontext():
             return _run(command, place, shell, typed, until, then, seconds)
 
     def _env(self, lane: str, bare: bool) -> dict[str, str]:
@@ -210,11 +210,6 @@ def stop() -> None:
         for process in [*_LIVE]:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 def _run(

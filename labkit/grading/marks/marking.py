@@ -47,13 +47,8 @@ class MarkOptions:
     @property
     def files(self) -> dict[str, Path]:
         """The files that are read, by option."""
-        files = {
-            "ledger": self.ledger,
-            "roster": self.roster,
-            "times": self.times,
-            "points": self.points,
-        }
-        return {option: path for option, path in files.items() if path is not None}
+        paths = ((name, getattr(self, name)) for name in ("ledger", "roster", "times", "points"))
+        return {option: path for option, path in paths if path is not None}
 
 
 @dataclass

@@ -6,8 +6,8 @@ and is the same every time. Quoting for HTML, XML or CSV is up to each report.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
-from labkit.grading.digest import digest_of
 from labkit.running.reporting.showing import in_one_line, printable
 
 # The references have less than 8 kB; a table of answers to tests has more than this.
@@ -43,3 +43,19 @@ class Submission:
 def one_line(text: str) -> str:
     """Return `text` as `printable` does, its lines and tabs as escapes too."""
     return in_one_line(printable(text))
+
+
+def digest_of(*fields: tuple[str | bytes, ...]) -> str:
+    """Return the SHA-256 of fields, each a tag and its values, as hexadecimal digits.
+
+    Every count and length is hashed before what it counts, so no two lists of fields are hashed as
+    the same bytes.
+    """
+    hash = sha256(b"%d\n" % len(fields))
+    for values in fields:
+        hash.update(b"%d\n" % len(values))
+        for value in values:
+            data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+            hash.update(b"%d\n" % len(data))
+            hash.update(data)
+    return hash.hexdigest()

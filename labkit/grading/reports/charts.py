@@ -51,14 +51,12 @@ class HeatMap:
         svg: the drawing.
         stride: of very many submissions every `stride`-th is drawn.
         cell, tall: width of a column and height of a row.
-        margin: what is left free around them.
     """
 
     svg: Markup
     stride: int
     cell: int
     tall: int
-    margin: int
 
 
 def histogram(numbers: Statistics) -> Markup:
@@ -127,9 +125,8 @@ def heat_map(order: Sequence[Grade]) -> HeatMap:
              if name in paths]  # fmt: skip
     numbers = [_text((i + 0.5) * cell, -5, str(i + 1), "tick") for i in range(columns)]
     title = "What became of each test (columns) of each submission (rows, the best first)"
-    margin = 14
-    drawing = _svg(columns * cell, len(rows) * tall, title, [*parts, *numbers], margin=margin)
-    return HeatMap(drawing, stride, cell, tall, margin)
+    drawing = _svg(columns * cell, len(rows) * tall, title, [*parts, *numbers], margin=14)
+    return HeatMap(drawing, stride, cell, tall)
 
 
 def _beside(x: float, y: float, placed: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labkit.course.lab import find_labs
+from labkit.course.lab import Lab, find_labs
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
 from labkit.grading.marks.mark import Mark
 from labkit.grading.marks.marking import Marking, read_markings
 from labkit.grading.marks.students import Student
+from labkit.grading.reading.inputs import collect
+from labkit.grading.reading.one_student import Course
 from labkit.grading.reading.submission import Submission, one_line
 from labkit.grading.reports.anonymous import FILE, Pseudonyms, read_key
 from labkit.grading.reports.gradebooks import check_roster
-from labkit.grading.reports.known import earlier_sources
 from labkit.grading.reports.options import ReportOptions
 
 
@@ -88,7 +89,7 @@ class ReportInputs:
         if options.earlier is not None:
             labs = find_labs(root)
             self._earlier = {
-                lab.name: earlier_sources(options.earlier, lab, labs)
+                lab.name: _earlier_sources(options.earlier, lab, labs)
                 for lab in labs
                 if lab.name in entries
             }
@@ -114,6 +115,24 @@ class ReportInputs:
             earlier=self._earlier,
         )
         return content if self._key is None else _anonymous(content, self._key)
+
+
+def _earlier_sources(path: Path, lab: Lab, labs: list[Lab]) -> dict[str, bytes]:
+    """Return what was handed in for a lab before, by how reports name it.
+
+    Args:
+        path: a folder or zip of submissions, last year's for example.
+        lab: the lab.
+        labs: all labs of the repository.
+
+    Raises:
+        UsageError: there is nothing to read.
+    """
+    return {
+        f"{path.name}: {submission.student}": data
+        for submission in collect([path], Course(labs, lab))
+        for data in submission.sources.values()
+    }
 
 
 def _anonymous(content: ReportContent, key: bytes) -> ReportContent:

@@ -1,6 +1,6 @@
 """Marks in the columns of a gradebook, as CSV; equal marks make equal bytes.
 
-- nbgrader: its export's columns, a row for each grade.
+- nbgrader: its export's columns, a row for each mark.
 - Canvas (Grades, Import): `Student`, `ID` and the other columns that name students, and one for the
   lab. It is the export's if a title there names the lab, so Canvas fills that assignment; else its
   import asks which one it is.
@@ -20,13 +20,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
-from labkit.grading.grade import Grade
 from labkit.grading.marks.csv_files import inert, title_of
 from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.marks.marking import Marking
 from labkit.grading.marks.roster import Roster
 from labkit.grading.marks.students import Student
-from labkit.grading.reports.fitting import fit, line
+from labkit.grading.reports.fitting import line
 
 # By column of nbgrader's export, what it says of a mark.
 _NBGRADER: Mapping[str, Callable[[Mark], object]] = {
@@ -62,24 +61,12 @@ _POINTS_POSSIBLE = "    Points Possible"
 _LONGEST_CELL = 32_000
 
 
-def nbgrader_csv(
-    grades: Sequence[Grade],
-    marks: Mapping[tuple[str, str], Mark] | None = None,
-    others: Iterable[Mark] = (),
-) -> str:
-    """Return grades in nbgrader's columns: `raw_score` is what the tests earned, `score` the mark.
+def nbgrader_csv(marks: Iterable[Mark]) -> str:
+    """Return marks in nbgrader's columns: `raw_score` is what the tests earned, `score` the mark.
 
-    Args:
-        grades: what was graded.
-        marks: by student and lab; without one, names and dates are empty and the mark is the score.
-        others: of those who handed in nothing; their cells of scores are empty.
+    The cells of scores are empty for those who handed in nothing.
     """
-    shown = []
-    for grade in map(fit, grades):
-        mark = (marks or {}).get((grade.student, grade.lab))
-        shown.append(mark or Mark(grade.student, grade.lab, grade.score, grade.max_score))
-    shown += others
-    return _csv([*_NBGRADER], [[cell(mark) for cell in _NBGRADER.values()] for mark in shown])
+    return _csv([*_NBGRADER], [[cell(mark) for cell in _NBGRADER.values()] for mark in marks])
 
 
 def _name(text: str) -> str:

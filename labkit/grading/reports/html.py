@@ -19,13 +19,12 @@ from typing import Any, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from labkit.course.lab import ROOT, Lab, find_labs
+from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
 from labkit.grading.marks.entry_name import short_names
 from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.reports.charts import KINDS, SHADES, HeatMap, heat_map, histogram, scatter
 from labkit.grading.reports.fitting import fit
-from labkit.grading.reports.known import known_sources
 from labkit.grading.reports.similarity import (
     FEWEST,
     KNOWN_THRESHOLD,
@@ -36,8 +35,10 @@ from labkit.grading.reports.similarity import (
 )
 from labkit.grading.reports.statistics import Statistics, lab_statistics
 from labkit.running.diagnose import Mistake, read_mistakes
+from labkit.running.under_test import root_of
 
 _HERE = Path(__file__).resolve().parent
+_ENGINE = "mini_vllm"
 # The most that the page holds, so that a browser opens it at once.
 MOST_PAIRS = 60
 MOST_MESSAGE_BYTES = 3 << 20
@@ -100,9 +101,9 @@ def write_html(
     grades: Sequence[Grade],
     sources: Mapping[str, bytes],
     path: Path,
-    labs: Sequence[Lab] | None = None,
-    marks: Mapping[tuple[str, str], Mark] | None = None,
-    earlier: Mapping[str, Mapping[str, bytes]] | None = None,
+    labs: Sequence[Lab],
+    marks: Mapping[tuple[str, str], Mark] | None,
+    earlier: Mapping[str, Mapping[str, bytes]],
 ) -> None:
     """Write the page.
 
@@ -110,11 +111,11 @@ def write_html(
         grades: of one lab or several.
         sources: the students' files by the grade's `submission`.
         path: the file to write.
-        labs: where mistakes in words and the starters come from; those of this repository if None.
+        labs: where mistakes in words and the starters come from, at least those of the grades.
         marks: by student and lab, if they can be other than the scores.
         earlier: by lab, what was handed in before.
     """
-    by_name = {lab.name: lab for lab in (find_labs(ROOT) if labs is None else labs)}
+    by_name = {lab.name: lab for lab in labs}
     groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
     for grade in map(fit, grades):
         groups[grade.lab, grade.assignment].append(grade)
@@ -122,10 +123,10 @@ def write_html(
         _section(
             groups[key],
             sources,
-            by_name.get(key[0]),
+            by_name[key[0]],
             number,
             marks or {},
-            _sources_known(by_name, key[0], earlier or {}),
+            {**_known_sources(by_name[key[0]], labs), **earlier.get(key[0], {})},
         )
         for number, key in enumerate(sorted(groups))
     ]
@@ -158,6 +159,20 @@ def write_html(
     path.write_bytes(page.encode("utf-8", "backslashreplace"))
 
 
+def _known_sources(lab: Lab, labs: Sequence[Lab]) -> dict[str, bytes]:
+    """Return what students can copy from, by path: the engine's modules, and references if there
+    are some.
+
+    Args:
+        lab: of the submissions.
+        labs: all labs of the repository.
+    """
+    root = root_of(lab)
+    files = [*(root / _ENGINE).rglob("*.py"), *(other.solution for other in labs)]
+    paths = [path for path in files if path.exists()]
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+
+
 def _digest(text: str) -> str:
     return b64encode(sha256(text.encode()).digest()).decode()
 
@@ -165,7 +180,7 @@ def _digest(text: str) -> str:
 def _section(
     grades: Sequence[Grade],
     sources: Mapping[str, bytes],
-    lab: Lab | None,
+    lab: Lab,
     number: int,
     marks: Mapping[tuple[str, str], Mark],
     known: Mapping[str, bytes],
@@ -175,9 +190,10 @@ def _section(
     numbers = lab_statistics(order)
     names = short_names({grade.student for grade in order})
     compared = _compared(order, sources)
-    starter = _starter(lab)
-    pairs = [] if lab is None else similar_pairs(compared, starter, most=MOST_PAIRS)
-    copies = [] if lab is None else known_in(compared, known, starter, most=MOST_PAIRS)
+    handed_out = lab.pristine_starter if lab.pristine_starter.exists() else lab.starter
+    starter = handed_out.read_bytes()
+    pairs = similar_pairs(compared, starter, most=MOST_PAIRS)
+    copies = known_in(compared, known, starter, most=MOST_PAIRS)
     alike = Counter(row for pair in pairs for row in (pair.left, pair.right))
     scored = {
         _row(row): f"{names[grade.student]} ({grade.score})" for row, grade in enumerate(order)
@@ -185,17 +201,15 @@ def _section(
     return _Section(
         id=f"lab{number}",
         name=order[0].lab,
-        title=lab.title if lab is not None else "",
+        title=lab.title,
         first=order[0],
         modes=sorted({grade.mode for grade in order}),
         numbers=numbers,
         histogram=histogram(numbers),
         scatter=scatter(numbers),
         heat_map=heat_map(order),
-        tasks={task.number: task.title for task in lab.tasks} if lab is not None else {},
-        mistakes={mistake.name: mistake for mistake in read_mistakes(lab.path)}
-        if lab is not None
-        else {},
+        tasks={task.number: task.title for task in lab.tasks},
+        mistakes={mistake.name: mistake for mistake in read_mistakes(lab.path)},
         students=[
             _Student(
                 grade=grade,
@@ -225,19 +239,6 @@ def _compared(order: Sequence[Grade], sources: Mapping[str, bytes]) -> dict[str,
         for number, grade in enumerate(order)
         if grade.submission in sources
     }
-
-
-def _starter(lab: Lab | None) -> bytes:
-    if lab is None:
-        return b""
-    return (lab.pristine_starter if lab.pristine_starter.exists() else lab.starter).read_bytes()
-
-
-def _sources_known(
-    labs: Mapping[str, Lab], name: str, earlier: Mapping[str, Mapping[str, bytes]]
-) -> dict[str, bytes]:
-    own = known_sources(labs[name], [*labs.values()]) if name in labs else {}
-    return {**own, **earlier.get(name, {})}
 
 
 def _data(

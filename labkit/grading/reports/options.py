@@ -39,13 +39,6 @@ class ReportOptions:
     @property
     def files(self) -> dict[str, Path]:
         """The files that are written, by option."""
-        files = {
-            "json": self.json,
-            "csv": self.csv,
-            "junit": self.junit,
-            "html": self.html,
-            "canvas": self.canvas,
-            "moodle": self.moodle,
-            "anonymous-key": self.anonymous_key,
-        }
-        return {option: path for option, path in files.items() if path is not None}
+        names = ("json", "csv", "junit", "html", "canvas", "moodle", "anonymous_key")
+        paths = ((name.replace("_", "-"), getattr(self, name)) for name in names)
+        return {option: path for option, path in paths if path is not None}

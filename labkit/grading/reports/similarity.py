@@ -130,16 +130,7 @@ def similar_pairs(
         groups[own].append(name)
     pairs = [(1.0, same[0], other) for same in groups.values() for other in same[1:]]
     pairs += alike_sets({same[0]: own for own, same in groups.items()}, threshold)
-    pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
-    return [
-        Pair(
-            left,
-            right,
-            round(likeness, 3),
-            _shared_regions(sources[left], sources[right], names, starter_prints),
-        )
-        for likeness, left, right in pairs[:most]
-    ]
+    return _greatest(pairs, sources, sources, names, starter_prints, most)
 
 
 def known_in(
@@ -168,16 +159,24 @@ def known_in(
             share = shared / max(1, min(len(own), len(theirs)))
             if share >= KNOWN_THRESHOLD and shared >= FEWEST_KNOWN:
                 pairs.append((share, name, other))
+    return _greatest(pairs, sources, known, names, starter_prints, most)
+
+
+def _greatest(
+    pairs: list[tuple[float, str, str]],
+    sources: Mapping[str, bytes],
+    others: Mapping[str, bytes],
+    names: frozenset[str],
+    starter_prints: set[int],
+    most: int,
+) -> list[Pair]:
+    """Return the pairs with the greatest shares, with what they have in common."""
     pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
     return [
-        Pair(
-            left,
-            right,
-            round(share, 3),
-            _shared_regions(sources[left], known[right], names, starter_prints),
-        )
+        Pair(left, right, round(share, 3), _regions(tokens(sources[left], names),
+             tokens(others[right], names), starter_prints))
         for share, left, right in pairs[:most]
-    ]
+    ]  # fmt: skip
 
 
 def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
@@ -291,12 +290,6 @@ def alike_sets(
         for print in rarest:
             if count[print] > 1:
                 holders[print].append(name)
-
-
-def _shared_regions(
-    left: bytes, right: bytes, names: frozenset[str], starter_prints: set[int]
-) -> tuple[Region, ...]:
-    return _regions(tokens(left, names), tokens(right, names), starter_prints)
 
 
 def _regions(

@@ -55,7 +55,7 @@ class Statistics:
         items: the tests, in the order of the lab; empty without attempts.
         tasks: by task, the mean share of its points.
         mistakes: by common mistake, how many submissions look like it; the most frequent first.
-        nobody, everybody: names of tests that no attempt passed, and that all did.
+        nobody: names of tests that no attempt passed.
     """
 
     submissions: int
@@ -68,7 +68,6 @@ class Statistics:
     tasks: dict[int, float]
     mistakes: dict[str, int]
     nobody: tuple[str, ...]
-    everybody: tuple[str, ...]
 
 
 def lab_statistics(grades: Sequence[Grade]) -> Statistics:
@@ -97,7 +96,6 @@ def lab_statistics(grades: Sequence[Grade]) -> Statistics:
         tasks=_tasks(attempts),
         mistakes=dict(sorted(made.items(), key=lambda pair: (-pair[1], pair[0]))),
         nobody=tuple(item.name for item in items if item.passed == 0),
-        everybody=tuple(item.name for item in items if item.passed == len(attempts)),
     )
 
 

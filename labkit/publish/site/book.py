@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs
+from labkit.course.markdown import headings, leads_out, relink, slug, without_code
 from labkit.errors import UsageError
 from labkit.publish.site.files import file_page, folder_page, line_anchor, place_of
-from labkit.publish.site.links import headings, leads_out, relink, slug, without_code
 from labkit.serving.showable import shown_of
 
 _START = "README.md"
@@ -217,6 +217,8 @@ class _Reader:
 def _as_book(text: str) -> str:
     """Return a document with what only the site shows, and without what it does not."""
     text = _COMMENT.sub("", _SITE.sub(r"\1", text))
+    # GitHub reads Markdown in a folded block; the generator does so if the tag says it.
+    text = re.sub("^<details>$", '<details markdown="1">', text, flags=re.MULTILINE)
     places = [match.start() for match in _NO_HEADING.finditer(without_code(text))]
     for place in reversed(places):
         text = f"{text[:place]}\\{text[place:]}"

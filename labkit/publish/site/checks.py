@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from labkit.course.markdown import leads_out
 from labkit.errors import LabkitError
-from labkit.publish.site.links import leads_out
 
 MOST_BYTES = 25_000_000
 MOST_OF_A_PAGE = 300_000

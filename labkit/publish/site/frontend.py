@@ -31,31 +31,13 @@ def install(source: Path) -> None:
     stamp.touch()
 
 
-def build(source: Path, folder: Path) -> None:
-    """Write the bench and its Python into a site's folder.
+def run_program(source: Path, program: str, folder: Path) -> None:
+    """Run a program of the front end on a folder of a site; the program says what it writes there.
 
     Raises:
-        LabkitError: the build failed.
+        LabkitError: it failed.
     """
-    _run(["node", "build.mjs", str(folder.resolve())], source)
-
-
-def add_bytecode(source: Path, bench: Path) -> None:
-    """Add the bytecode of what its Python imports to the archives of a bench.
-
-    Raises:
-        LabkitError: the bench's Python does not begin.
-    """
-    _run(["node", "compile.mjs", str(bench.resolve())], source)
-
-
-def seal(source: Path, folder: Path) -> None:
-    """Write the service worker of a folder whose other files are all there.
-
-    Raises:
-        LabkitError: the build failed.
-    """
-    _run(["node", "seal.mjs", str(folder.resolve())], source)
+    _run(["node", program, str(folder.resolve())], source)
 
 
 def test(source: Path) -> None:

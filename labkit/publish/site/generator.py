@@ -24,6 +24,7 @@ _MARKDOWN = {
     },
     "tables": {"use_align_attribute": True},
     "sane_lists": {},
+    "md_in_html": {},
     "pymdownx.highlight": {"line_spans": "__span", "linenums_style": "pymdownx-inline"},
     "pymdownx.superfences": {},
 }

@@ -53,8 +53,8 @@ class ByteTokenizer:
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Return the text of a whole sequence of ids.
 
-        Ill-formed bytes become U+FFFD, as `errors="replace"` does. No call depends on earlier
-        calls.
+        Ill-formed bytes become U+FFFD, one per maximal subpart, as `errors="replace"` does. No
+        call depends on earlier calls.
 
         Args:
             ids: ids 0-258, in a list or a tuple, which is never changed.

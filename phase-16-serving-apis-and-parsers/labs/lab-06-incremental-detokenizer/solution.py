@@ -30,8 +30,8 @@ class IncrementalDetokenizer:
     r"""Turn tokens into the text that they add to a prompt, one token at a time.
 
     All text that `push` and `flush` return, joined, is the text that `decode(prompt + output)` has
-    beyond `decode(prompt)`. If the prompt ends inside a character, that character is emitted whole,
-    and nothing else of the prompt.
+    beyond `decode(prompt)`. If the prompt ends inside a character, that character is emitted whole;
+    no other text of the prompt is emitted.
 
     Args:
         tokenizer: only its `decode(ids)` is used.

@@ -1,4 +1,4 @@
-"""The links of a Markdown text: where they stand, and other targets in their place."""
+"""Markdown: the links of a text, with other targets in their place, and its headings."""
 
 import re
 from collections.abc import Callable
