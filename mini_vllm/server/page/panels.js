@@ -12,7 +12,7 @@ const HOLDS = {
 };
 /** Why layers of these names never hold anything. */
 const NEVER = {
-  pipeline: "nothing of its own: it pours",
+  pipeline: "nothing itself: it passes text on",
   frames: "nothing: it sends at once",
 };
 
