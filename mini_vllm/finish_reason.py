@@ -1,15 +1,15 @@
-"""Why a text ended: decided in one place, said in the API's words in one place.
+"""Why a text ended: decided in one place, translated into the API's words in one place.
 
-    what happens                               finish reason   the API's word
-    EOS or a stop id comes                     END_ID          stop, or tool_calls
+    event                                      finish reason   the API's word
+    EOS or a stop id is fed                    END_ID          stop, or tool_calls
     a stop string is complete                  STOP_WORDS      stop, or tool_calls
     neither, and max_tokens ids were made      LENGTH          length
     the reader or the submitter cancels        CANCELLED       none: an error
     model, text path or engine fail            ERROR           none: an error
 
-Only the text path sees ids and text, so it decides. It finds ids and stop strings itself and is
-told of the rest by `finish`; `Ending.decide` says which of two causes counts. The engine keeps the
-first ending of a choice.
+Only the text path sees both ids and text, so it decides. It finds stop ids and stop strings itself;
+`finish` reports the other causes to it. `Ending.decide` chooses between two causes. The engine
+keeps the first ending of a choice.
 """
 
 from dataclasses import dataclass
@@ -33,23 +33,23 @@ class FinishReason(IntEnum):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the answer came to an end that clients accept: neither cancelled nor failed."""
+        """Whether the answer ended in a way that clients accept: neither cancelled nor failed."""
         return self in (FinishReason.END_ID, FinishReason.STOP_WORDS, FinishReason.LENGTH)
 
     @property
     def cuts(self) -> bool:
-        """Whether the text ended where the model would have written on."""
+        """Whether the text was cut off: the model would have continued."""
         return self not in (FinishReason.END_ID, FinishReason.STOP_WORDS)
 
     def openai(self, *, called: bool = False) -> str | None:
         """Return the `finish_reason` of the OpenAI API, or None while the text runs.
 
-        `tool_calls` takes both a call and a normal stop: half an answer may hold half a call, and
-        a client must not run that. The API knows neither `cancelled` nor `error`; a server answers
+        `tool_calls` requires both a call and a normal stop: half an answer may contain half a call,
+        which a client must not run. The API knows neither `cancelled` nor `error`; a server answers
         with an error instead.
 
         Args:
-            called: whether the reader was given a complete call.
+            called: whether a complete call was emitted.
         """
         word = _OPENAI[self]
         return "tool_calls" if called and word == "stop" else word
@@ -77,16 +77,15 @@ class Ending:
     def decide(
         cls, cause: FinishReason, *, stop_id: int | None = None, stop_string: str | None = None
     ) -> "Ending":
-        """Return the ending of a text that ends for a cause, and whose flush has run.
+        """Return the ending of a text after its flush.
 
-        A stop string may be complete only now, with the last characters that were held. It comes
-        before the id that ended the text, so it wins over that and over the length. Nothing wins
-        over a cancellation or a failure.
+        The flush may have completed a stop string. That string precedes the id that ended the text,
+        so it wins over the id and over the length. Nothing wins over a cancellation or a failure.
 
         Args:
-            cause: what ended the text.
-            stop_id: the stop id that did, unless it was EOS.
-            stop_string: the stop string that is complete, if one is.
+            cause: the reason for which the text ended.
+            stop_id: the stop id that ended the text, or None for EOS and other causes.
+            stop_string: the completed stop string, or None.
         """
         if cause in (FinishReason.CANCELLED, FinishReason.ERROR):
             return cls(cause)

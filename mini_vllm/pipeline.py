@@ -1,15 +1,15 @@
 """The text path of the engine: token ids in, events for the client out, and why the text ended.
 
-Detokenizer, stop strings, reasoning and tool calls are layers that hold text back, each by its own
-rule and without knowing the others. What one lets go the next takes in, and at the end the flush
-runs through all of them.
+Detokenizer, stop strings, reasoning and tool calls are layers. Each layer holds text back by its
+own rule, without knowing the others. Text that a layer emits is fed to the next layer; at the end
+the flush runs through all of them.
 
-Together they are one machine: their positions are its position, and an id is its piece. What an id
-does in a position the layers work out once; where it has been seen, it is one look in a dictionary
-(`mini_vllm.text.memory`). Ends, and what leads from one place in a call to the next, are the
-layers' each time.
+Together the layers are one machine: their positions are its position, and an id is its piece. The
+layers compute the effect of an id in a position once; later it is one lookup in a dictionary
+(`mini_vllm.text.memory`). Two kinds of steps are computed each time: the end of a text, and a step
+that leads from one place in a call to the next.
 
-Whoever chooses the tokens also counts them, and calls `finish` at `max_tokens`.
+The caller that chooses the tokens also counts them, and calls `finish` at `max_tokens`.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -30,26 +30,27 @@ from mini_vllm.tokenizer.streams.factory import create_plain_stream
 
 
 class TextPipeline(Copyable):
-    """One request's text path. `copy` gives one that goes on by itself from the same place.
+    """One request's text path. A `copy` continues from the same place, independent of the original.
 
     Args:
-        tokenizer: turns ids into text; a metered one counts the text when it ends.
-        prompt_token_ids: the ids before the first one; only the last few matter.
-        skip_special_tokens: leave special tokens out of the text. Formats whose markers are special
-            tokens need them.
+        tokenizer: turns ids into text; a metered tokenizer counts the text when it ends.
+        prompt_token_ids: the ids of the prompt; only the last few matter.
+        skip_special_tokens: leave special tokens out of the text. Set it to False for formats whose
+            markers are special tokens.
         stop: stop strings.
-        stop_token_ids: ids that end the text and do not show in it.
-        eos_token_ids: the same, but `stop_reason` stays None, as clients expect of EOS.
+        stop_token_ids: ids that end the text and are not shown.
+        eos_token_ids: like `stop_token_ids`, but `stop_reason` stays None, as clients expect for
+            EOS.
         include_stop_str_in_output: show the stop string or stop id that ended the text.
-        min_tokens: stop ids do not count among the first `min_tokens` ids, nor does a stop string
-            whose last character comes with one of them.
+        min_tokens: stop ids do not count among the first `min_tokens` ids, and neither do stop
+            strings that one of these ids completes.
         stop_scope: `all`, or `content` to look for stop strings only after the reasoning.
         reasoning: from `create_reasoning_splitter`, or None.
         tools: from `create_tool_parser`, or None.
 
     Attributes:
         ending: why the text ended, or None while it runs.
-        tokens: how many ids were taken; those that come after the end are not.
+        tokens: how many ids were fed; ids after the end do not count.
 
     Raises:
         ValueError: `stop` is a single str, or a stop string is empty.
@@ -87,7 +88,8 @@ class TextPipeline(Copyable):
         self._ends = self._eos | frozenset(stop_token_ids)
         self._include = include_stop_str_in_output
         self._min_tokens = min_tokens
-        # How many characters the reasoning splitter took: all, and with the first `min_tokens` ids.
+        # How many characters the reasoning splitter took: in total, and for the first `min_tokens`
+        # ids.
         self._taken = 0
         self._early = inf
         self._reasoning = reasoning
@@ -96,19 +98,19 @@ class TextPipeline(Copyable):
         self.ending: Ending | None = None
         self.tokens = 0
         self._metrics = metrics_of(tokenizer)
-        # After how many ids a half character waited, and a possible stop string.
+        # After how many ids a half character was held, and a possible stop string.
         self._incomplete = self._partial = 0
         self._has_searched = False
-        # Without a table of pieces, what a stream does depends on more than a position can say.
+        # Without a table of pieces, a stream's steps depend on more than a position can express.
         table = isinstance(self._stream, DecodeStream)
-        # The last is the first to have no position.
+        # The last layer first, since it is the most likely to have no position.
         layers = (tools, reasoning, self._stop, self._stream) if table else ()
         self._layers: list[Any] = [layer for layer in layers if layer is not None]
         self._parsers = [parser for parser in (reasoning, tools) if parser is not None]
         for machine in (self._stop, *self._parsers):
             if machine is not None:
                 machine.leave()
-        # What else decides: the ids that end the text, and which layers there are, in which order.
+        # The rest of the position: the ids that end the text, and the layers with their order.
         self._wiring: Any = (self._ends, self._stop_later is None, reasoning is None, tools is None)
         self._node = MEMORY.node(self._position())
 
@@ -124,7 +126,7 @@ class TextPipeline(Copyable):
 
     @property
     def held(self) -> dict[str, str | bytes]:
-        """What each layer holds back, by the layer's name."""
+        """The text or bytes that each layer holds, by the layer's name."""
         self._settle()
         return {
             "tokens": self._stream.held,
@@ -134,10 +136,10 @@ class TextPipeline(Copyable):
         }
 
     def feed(self, token_ids: Iterable[int]) -> list[Event]:
-        """Take ids, any number of them; return the events that are certain now.
+        """Feed any number of ids; return the events that are certain now.
 
-        A stop ends the text: the events then include what the layers still held, and later ids are
-        not taken, in this call or any other.
+        A stop ends the text: the events then include the text that the layers still held, and later
+        ids are ignored, in this call and in any other.
 
         Args:
             token_ids: a sequence, another iterable, or an array.
@@ -148,8 +150,8 @@ class TextPipeline(Copyable):
         events: list[Event] = []
         if self.ending is not None:
             return events
-        # Nearly all calls bring one id in a tuple or list, and a look at the type is the quickest.
-        # What is no array is taken id by id: nothing is taken out of a generator after the end.
+        # Nearly all calls feed one id in a tuple or list, and comparing the type is the quickest.
+        # Only an array is read at once: nothing is read from a generator after the end.
         kind = type(token_ids)
         if kind is not tuple and kind is not list and hasattr(token_ids, "tolist"):
             token_ids = plain_ids(token_ids)
@@ -169,9 +171,9 @@ class TextPipeline(Copyable):
         return events
 
     def _position(self) -> Hashable | None:
-        """Return what the next id does depends on, None where that is not all.
+        """Return the value that decides the effect of the next id, or None if more decides it.
 
-        The layers are in place.
+        The layers are at the positions of the node.
         """
         positions = [self._wiring]
         for layer in self._layers:
@@ -181,7 +183,7 @@ class TextPipeline(Copyable):
         return tuple(positions) if self._layers else None
 
     def _leave(self) -> Any:
-        """Put the layers where known steps have led; return that position, or None without one."""
+        """Set the layers to the node's positions, and leave it; return its position, or None."""
         node, self._node = self._node, NOWHERE
         if node is not NOWHERE:
             for layer, part in zip(self._layers, node.position[1:], strict=True):
@@ -189,20 +191,20 @@ class TextPipeline(Copyable):
         return node.position
 
     def _settle(self) -> None:
-        """Put the layers there, and stay on the node."""
+        """Set the layers to the node's positions, and stay on it."""
         node = self._node
         self._leave()
         self._node = node
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(
-            "a TextPipeline cannot be pickled, because it shares what was learned with others of "
-            "its process; keep the ids, and feed them to a new one there"
+            "a TextPipeline cannot be pickled, because it shares remembered steps with the others "
+            "in its process; keep the ids, and feed them to a new pipeline in the other process"
         )
 
     def _feed_new(self, token_id: int, events: list[Event]) -> None:
-        """Let the layers take an id that is new in this position, or of which text is kept."""
-        # One out of an array of torch is like no other, not even in the set of ends.
+        """Feed an id that is new in this position, or whose step keeps text."""
+        # A scalar of torch hashes by identity, so the set of ends would not contain it.
         token_id = index(token_id)
         known = self._node.keeping.get(token_id)
         if known is not None:
@@ -242,7 +244,7 @@ class TextPipeline(Copyable):
         self._node = node
 
     def _count(self, node: Node) -> None:
-        """Count a step to a node if a half character waits there, or a possible stop string."""
+        """Count a step to a node if a half character or a possible stop string is held there."""
         waiting = node.waiting
         if waiting is UNKNOWN:
             self._settle()
@@ -256,13 +258,13 @@ class TextPipeline(Copyable):
             self._partial += waiting[1]
 
     def finish(self, reason: FinishReason) -> list[Event]:
-        """End the text from outside; return what the layers still held.
+        """End the text from outside; return the events of the text that the layers still held.
 
-        After an end it returns no events, and the first ending stays.
+        If the text has already ended, return no events; the first ending stays.
 
         Args:
-            reason: why, as far as the caller knows. The last characters may still complete a stop
-                string; `Ending.decide` has the rule.
+            reason: the caller's reason. The last characters may still complete a stop string;
+                `Ending.decide` has the rule.
         """
         events: list[Event] = []
         if self.ending is None:
@@ -277,14 +279,14 @@ class TextPipeline(Copyable):
         self._end(FinishReason.END_ID, events, stop_id)
 
     def _pour(self, text: str, events: list[Event]) -> None:
-        """Let text run through the layers after the detokenizer."""
+        """Feed text to the layers after the detokenizer."""
         if self._stop_first is not None:
             text = self._search(self._stop_first, text)
         if text:
             self._parse(text, events)
 
     def _search(self, stop: StopMatcher, text: str) -> str:
-        """Let the stop matcher take text; a metered tokenizer has the first time measured."""
+        """Feed text to a stop matcher; for a metered tokenizer, measure the first call."""
         if self._has_searched or self._metrics is None:
             return stop.step(text)
         self._has_searched = True
@@ -301,7 +303,7 @@ class TextPipeline(Copyable):
             self._sort(parts, events)
 
     def _sort(self, parts: list[Event], events: list[Event]) -> None:
-        """Pass the reasoning on as it is, and the answer to the layers after it."""
+        """Emit the reasoning unchanged, and feed the answer to the later layers."""
         stop = self._stop_later
         if stop is not None and self._min_tokens:
             self._count_early(stop, parts)
@@ -314,11 +316,11 @@ class TextPipeline(Copyable):
                 self._answer(text, events)
 
     def _count_early(self, stop: StopMatcher, parts: list[Event]) -> None:
-        """Tell the stop matcher how much of the content came with the first `min_tokens` ids."""
+        """Let matches count only after the content of the first `min_tokens` ids."""
         content = sum(len(event.text) for event in parts if isinstance(event, TextDelta))
         if content:
-            # The splitter may have held some of it since then. Reasoning comes first, so the
-            # content is the end of what was taken.
+            # The splitter may have held some of the content since then. Reasoning precedes the
+            # content, so the content is the end of the text that the splitter took.
             stop.min_end = self._early - (self._taken - content - stop.length)
 
     def _answer(self, text: str, events: list[Event]) -> None:
@@ -328,7 +330,7 @@ class TextPipeline(Copyable):
             self._tools.step(text, events)
 
     def _end(self, reason: FinishReason, events: list[Event], stop_id: int | None = None) -> None:
-        """Flush the layers, first to last; decide why the text ended before the calls' turn."""
+        """Flush the layers, first to last; decide the ending before the tool parser's flush."""
         self._pour(self._stream.flush(), events)
         if self._stop_first is not None:
             rest = self._stop_first.flush()

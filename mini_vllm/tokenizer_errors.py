@@ -1,10 +1,10 @@
-"""What can go wrong with a tokenizer or its chat template; each message names the culprit."""
+"""The errors of tokenizers and chat templates; each message names the culprit."""
 
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-# The largest files that models come with have some 40 million.
+# The largest tokenizer files of models have some 40 million.
 _MOST_BYTES = 1 << 29
 
 
@@ -42,7 +42,7 @@ class UnsupportedFormat(TokenizerError):
 
 
 class CorruptModelFile(TokenizerError):
-    """A file of a known kind is damaged. `offset` is in bytes, or None where it is unknown."""
+    """A file of a known kind is damaged. `offset` is in bytes, or None if it is unknown."""
 
     def __init__(self, path: str | PathLike[str], offset: int | None, detail: str) -> None:
         where = "" if offset is None else f" at byte {offset}"
@@ -53,7 +53,7 @@ class CorruptModelFile(TokenizerError):
 
 
 class UnknownModel(TokenizerError):
-    """A model name is in no mapping. `near` has the names most like it."""
+    """A model name is not in any mapping. `near` has the most similar names."""
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         hint = f"; did you mean {', '.join(near)}?" if near else ""
@@ -98,8 +98,8 @@ def checked_file(path: str | PathLike[str]) -> Path:
     """Return the path of a file that can be read whole.
 
     Raises:
-        TokenizerFileNotFound: there is no such file.
-        UnsupportedFormat: it is far larger than any tokenizer, which none could hold in memory.
+        TokenizerFileNotFound: the file does not exist.
+        UnsupportedFormat: the file is far larger than any tokenizer, and too large for memory.
     """
     path = Path(path)
     if not path.is_file():
@@ -107,8 +107,8 @@ def checked_file(path: str | PathLike[str]) -> Path:
     size = path.stat().st_size
     if size > _MOST_BYTES:
         raise UnsupportedFormat(
-            f"{path} has {size:,} bytes; no tokenizer has more than {_MOST_BYTES:,}, so it is "
-            "something else, or damaged"
+            f"{path} has {size:,} bytes; no tokenizer has more than {_MOST_BYTES:,}, so the file "
+            "is something else, or damaged"
         )
     return path
 

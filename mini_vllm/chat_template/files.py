@@ -1,7 +1,6 @@
-"""Where a model folder keeps its chat template, and which of several counts.
+"""Finds the chat template of a model folder, and chooses among several.
 
-A template is taken as it is, without trimming or rewriting; `ChatTemplate` finds out whether it
-works.
+A template is read unchanged, without trimming or rewriting; `ChatTemplate` checks whether it works.
 """
 
 import json
@@ -26,8 +25,8 @@ def load_chat_template_from_file(path: str | Path) -> str:
 
     Raises:
         TokenizerFileNotFound: the file does not exist.
-        CorruptModelFile: it is not UTF-8.
-        ChatTemplateError: it is longer than a template may be.
+        CorruptModelFile: the file is not UTF-8.
+        ChatTemplateError: the file is longer than a template may be.
     """
     path = Path(path)
     if not path.is_file():
@@ -36,13 +35,13 @@ def load_chat_template_from_file(path: str | Path) -> str:
 
 
 def load_chat_template_from_config(path: str | Path) -> str | None:
-    """Return the `chat_template` of a JSON file, or None where the file or the template is missing.
+    """Return the `chat_template` of a JSON file, or None if the file or the template is missing.
 
-    In a list of named templates it is the one named `default`.
+    If it is a list of named templates, return the template named `default`.
 
     Raises:
-        CorruptModelFile: it is not JSON, or its template is neither a string nor such a list.
-        ChatTemplateError: it, or its template, is longer than it may be.
+        CorruptModelFile: the file is not JSON, or its template is neither a string nor such a list.
+        ChatTemplateError: the file or its template is too long.
     """
     path = Path(path)
     if not path.is_file():
@@ -63,14 +62,14 @@ def load_chat_template_from_config(path: str | Path) -> str | None:
 def find_chat_template(folder: str | Path, explicit: str | Path | None = None) -> str | None:
     """Return the template of a model folder, or None if there is none.
 
-    The first of these wins: the explicit file (a `.json` one is a config), `chat_template.json`,
+    The first of these wins: the explicit file (a `.json` file is a config), `chat_template.json`,
     `chat_template.jinja`, the only other `*.jinja` file, `tokenizer_config.json`.
 
     Raises:
         TokenizerFileNotFound: the explicit file, or the folder, does not exist.
         CorruptModelFile: the file that counts is damaged.
-        ChatTemplateError: it is too long, the explicit config has no template, or there are
-            several `*.jinja` files without a `chat_template.jinja` among them.
+        ChatTemplateError: the file that counts is too long, the explicit config has no template, or
+            there are several `*.jinja` files without a `chat_template.jinja` among them.
     """
     if explicit is not None:
         return _load_explicit(Path(explicit))
@@ -119,7 +118,7 @@ def _default_of(path: Path, entries: list[Any]) -> Any:
 
 def _read(path: Path, most: int) -> str:
     with path.open("rb") as file:
-        # A read allocates all that it asks for, so it asks for little more than there is.
+        # A read allocates all bytes that it asks for, so ask for only one byte more than there are.
         data = file.read(min(most, os.fstat(file.fileno()).st_size) + 1)
     if len(data) > most:
         raise ChatTemplateError(f"{path} is longer than its limit of {most} bytes")

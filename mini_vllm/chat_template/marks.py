@@ -1,14 +1,15 @@
-"""Which special tokens of a rendered prompt the template wrote, and which a message only spells.
+"""Distinguishes the special tokens that a template wrote from those that a message only spells.
 
-A special token counts only if the template wrote it. While a template renders, the special tokens
-in its own text have other letters: lone surrogates, which no text of a message has. So they are
-told apart after whatever the template does to a message: trim it, cut it, escape it, join it with
-others. Where a template compares or looks for a text, its letters are the usual ones, and it finds
-what messages say. llama.cpp's templates mark the texts of messages instead (`common/jinja`); a mark
-that is lost there makes a message's text special, here a special token text.
+A special token in a rendered prompt counts only if the template wrote it. While a template renders,
+the special tokens in its own text have other letters: lone surrogates, which message texts never
+contain. So special tokens can be distinguished even if the template trims, cuts or escapes a
+message, or joins it with other messages. When a template compares texts or searches for a text, its
+letters are the usual letters, so it matches the texts of messages. llama.cpp's templates mark the
+texts of messages instead (`common/jinja`). If a mark is lost there, a message's text becomes
+special; if a mark is lost here, a special token becomes text.
 
-But: a special token of which the template takes only a part from a message is text, unless that
-part is the role of a message, as in `'<|' + message.role + '|>'`.
+But: if a template takes part of a special token from a message, the token is text, unless that part
+is the role of a message, as in `'<|' + message.role + '|>'`.
 """
 
 import re
@@ -41,7 +42,7 @@ class Marks:
         self._ends = {token[size:] for token in self._tokens for size in range(1, len(token))}
 
     def put_on(self, text: str) -> str:
-        """Mark special tokens, and at the ends of a text what could be a part of one."""
+        """Mark special tokens, and possible parts of special tokens at both ends of a text."""
         longest = min(len(text), len(self._tokens[0]) - 1) if self._tokens else 0
         sizes = range(longest, 0, -1)
         start = next((size for size in sizes if text[:size] in self._ends), 0)
@@ -53,9 +54,9 @@ class Marks:
         return "".join(letters)
 
     def take_off(self, value: Any) -> Any:
-        """Return a text, or the texts of a list or dict, with the usual letters; all else as is."""
+        """Return a text, list or dict with the usual letters, and any other value unchanged."""
         if isinstance(value, str):
-            # Much faster than to look at each letter.
+            # Much faster than looking at each letter.
             plain = value.isascii() or not _has_surrogates(value)
             return value if plain else value.translate(self._off)
         if isinstance(value, list | tuple):
@@ -69,11 +70,11 @@ class Marks:
 
         Args:
             text: what the template rendered.
-            roles: those of the messages. A token may be made of one, such as `<|user|>`.
+            roles: the roles of the messages. A token may contain a role, such as `<|user|>`.
 
         Returns:
-            The text, the spans of the template's own special tokens, and whether there are no
-            others.
+            The text, the spans of the template's own special tokens, and whether there are no other
+            special tokens.
         """
         for role in filter(None, roles):
             for token in self._tokens:
@@ -106,22 +107,23 @@ def _has_surrogates(text: str) -> bool:
     return False
 
 
-# In the place of a name, so that no template can write it.
+# Not a valid name, so that no template can write it.
 TAKE_OFF = "take off"
-# Whose arguments become part of the text, all or all but the first; those of others are compared.
+# Filters and methods whose arguments become part of the text: all arguments, or all but the first.
+# Other filters and methods compare their arguments.
 _WRITING = {"cycle", "d", "default", "format", "join"}
 _WRITING_REST = {"get", "replace"}
 _LOOKING = {"startswith", "endswith", "find", "rfind", "index", "rindex", "count"}
 
 
 class MarkOwnText(NodeTransformer):
-    """Marks the text of a template, and takes the marks off where text is compared or sought."""
+    """Marks the text of a template, and removes the marks where text is compared or searched."""
 
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
 
     def visit_TemplateData(self, node: nodes.TemplateData) -> nodes.Node:
-        """Mark what is written as it stands."""
+        """Mark the text outside of expressions."""
         node.data = self._marks.put_on(node.data)
         return node
 
@@ -132,7 +134,7 @@ class MarkOwnText(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
-        """Compare as usual."""
+        """Compare without marks."""
         self.generic_visit(node)
         node.expr = _usual(node.expr)
         for operand in node.ops:
@@ -140,19 +142,19 @@ class MarkOwnText(NodeTransformer):
         return node
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:
-        """Look up as usual."""
+        """Look up without marks."""
         self.generic_visit(node)
         node.arg = _usual(node.arg)
         return node
 
     def visit_Pair(self, node: nodes.Pair) -> nodes.Node:
-        """Leave the keys of dicts as usual."""
+        """Leave the keys of dicts without marks."""
         self.generic_visit(node)
         node.key = _usual(node.key)
         return node
 
     def visit_Test(self, node: nodes.Test) -> nodes.Node:
-        """Test as usual."""
+        """Test without marks."""
         self.generic_visit(node)
         if node.args and node.name != "sameas":
             node.node = _usual(node.node)
@@ -160,16 +162,16 @@ class MarkOwnText(NodeTransformer):
         return node
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:
-        """Leave the arguments of filters as usual, but for texts that they write."""
+        """Leave the arguments of filters without marks, except texts that the filters write."""
         self.generic_visit(node)
         if node.name == "tojson" and node.node is not None:
-            # It may escape whatever is not ASCII, marks among it.
+            # It may escape non-ASCII characters, including marks.
             node.node = _usual(node.node)
         _usual_arguments(node, node.name)
         return node
 
     def visit_Call(self, node: nodes.Call) -> nodes.Node:
-        """Leave the arguments of methods as usual, but for texts that they write."""
+        """Leave the arguments of methods without marks, except texts that the methods write."""
         self.generic_visit(node)
         if isinstance(node.node, nodes.Getattr):
             _usual_arguments(node, node.node.attr)

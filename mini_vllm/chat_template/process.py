@@ -1,7 +1,7 @@
 """The child process of a chat template, and the socket to it.
 
-Questions and answers are JSON, each after its length in eight bytes. What is asked is up to
-`template.py`, what is answered to `worker.py`.
+Requests and replies are JSON, each after its length in eight bytes. `template.py` writes the
+requests, and `worker.py` the replies.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from mini_vllm.tokenizer_errors import ChatTemplateError
 
 _WORKER_FILE = Path(__file__).resolve().with_name("worker.py")
 _START_SECONDS = 30.0
-# What Python itself needs to start, and the clock to be right. A template is not to see the rest,
-# keys and tokens among it.
+# The variables that Python needs to start, and to have the right time. A template must not see the
+# others, which may contain keys and tokens.
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ")
 
 
@@ -29,11 +29,11 @@ class WorkerProcess:
     """One running worker.
 
     Args:
-        setup: the first question.
-        reply_size: longer answers, in bytes, are refused.
+        setup: the first request.
+        reply_size: the largest size of a reply, in bytes; longer replies are refused.
 
     Raises:
-        ChatTemplateError: it cannot start.
+        ChatTemplateError: the process cannot start.
     """
 
     def __init__(self, setup: bytes, reply_size: int) -> None:
@@ -59,15 +59,15 @@ class WorkerProcess:
         return self._process.poll() is None
 
     def exchange(self, data: bytes, seconds: float) -> dict[str, Any]:
-        """Send one frame and return the answer.
+        """Send one frame and return the reply.
 
         Raises:
-            TimeoutError: the answer did not come in time.
-            EOFError, OSError, ValueError: the process has ended, or answers nonsense.
+            TimeoutError: the reply did not arrive in time.
+            EOFError, OSError, ValueError: the process has ended, or its reply is invalid.
         """
         deadline = time.monotonic() + seconds
         self._socket.settimeout(seconds)
-        # A worker that ends before it has read everything may have said why.
+        # A worker that ends before it has read everything may have sent the reason.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(len(data).to_bytes(8, "big") + data)
         size = int.from_bytes(self._receive(8, deadline), "big")
@@ -103,7 +103,7 @@ class WorkerProcess:
 
     def forget(self) -> None:
         """Close our copy of the socket and leave the process alone."""
-        # Marked as ended, it is neither killed nor waited for.
+        # A process that is marked as ended is neither killed nor waited for.
         self._process.returncode = 0
         self.end()
 

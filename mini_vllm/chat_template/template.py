@@ -1,15 +1,16 @@
-"""Chat templates: a conversation to the one string that a model was trained to continue.
+"""Chat templates turn a conversation into the one string that a model was trained to continue.
 
-Templates are jinja2 programs that come with a model, so they are untrusted, and jinja's sandbox
-limits neither time nor memory: `{{ 'a' * 10**10 }}` kills a process before it renders anything.
-Each `ChatTemplate` therefore compiles and renders in a child process of its own, started at first
-use, kept warm, and killed when it exceeds a limit; the next call starts another.
+Templates are jinja2 programs that are shipped with a model, so they are untrusted, and jinja's
+sandbox limits neither time nor memory: `{{ 'a' * 10**10 }}` kills a process before it renders
+anything. Each `ChatTemplate` therefore compiles and renders in a child process of its own. The
+process is started at first use, kept warm, and killed when it exceeds a limit; the next call starts
+another process.
 
 But:
-- Variables travel as JSON, so tuples arrive as lists, and numeric keys as strings.
-- As in transformers 5.23, what is None in a message is left out, and a message's reasoning, which
-  may be called `reasoning_content`, `thinking` or `reasoning`, is found under the first two.
-- The memory limit holds where the system enforces RLIMIT_AS: on Linux, not on macOS.
+- Variables are sent as JSON, so tuples arrive as lists, and numeric keys as strings.
+- As in transformers 5.23, None values in a message are left out. A message's reasoning may be
+  called `reasoning_content`, `thinking` or `reasoning`; templates find it under the first two.
+- The memory limit holds if the system enforces RLIMIT_AS: on Linux, but not on macOS.
 """
 
 import json
@@ -34,7 +35,7 @@ SIMPLE_TEMPLATE = """\
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One turn: who speaks, and a text or a list of parts like `{"type": "text", "text": "Hi"}`."""
+    """One turn: its role, and a text or a list of parts like `{"type": "text", "text": "Hi"}`."""
 
     role: str
     content: str | Sequence[Mapping[str, Any]]
@@ -46,12 +47,12 @@ class ChatMessage:
 
     @classmethod
     def user(cls, content: str | Sequence[Mapping[str, Any]]) -> "ChatMessage":
-        """Return what the user says."""
+        """Return a message of the user."""
         return cls("user", content)
 
     @classmethod
     def assistant(cls, content: str | Sequence[Mapping[str, Any]]) -> "ChatMessage":
-        """Return what the model said."""
+        """Return a message of the model."""
         return cls("assistant", content)
 
 
@@ -62,10 +63,10 @@ class Rendered:
     Attributes:
         text: the string.
         special_spans: the spans of the special tokens that the template itself wrote, in
-            characters. There are none if a variable has a lone surrogate: then they cannot be
-            distinguished from others, and such a text cannot be encoded anyway.
-        clean: whether there are no others. In a text that is not clean, a message has what looks
-            like a special token.
+            characters. There are none if a variable has a lone surrogate: then these tokens cannot
+            be distinguished from others, and such a text cannot be encoded anyway.
+        clean: whether the text has no other special tokens. If it is not clean, a message contains
+            text that looks like a special token.
     """
 
     text: str
@@ -75,13 +76,13 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class TemplateLimits:
-    """How much one template may take.
+    """The resources that a template may use.
 
     Attributes:
         template_size: characters of its source.
         output_size: characters of one rendered text.
         seconds: wall-clock time of one call, including compiling.
-        memory: bytes of the worker's address space, of which it needs some 25 MiB itself.
+        memory: bytes of the worker's address space; the worker itself needs some 25 MiB.
     """
 
     template_size: int = 1 << 20
@@ -100,12 +101,13 @@ class ChatTemplate:
     Threads may share it; their calls take turns.
 
     Args:
-        template: the jinja2 source. A faulty one raises when it is used, not when it is made.
+        template: the jinja2 source. An invalid template raises when it is used, not when it is
+            made.
         bos_token: the text of BOS; None is undefined in the template.
-        eos_token: the text of EOS, likewise.
+        eos_token: the text of EOS; None is undefined in the template.
         variables: further variables of every call, such as other special tokens.
-        special_tokens: the tokens to find in what it renders; see `Rendered`.
-        limits: how much the template may take.
+        special_tokens: the tokens to find in the rendered text; see `Rendered`.
+        limits: the resources that the template may use.
 
     Raises:
         ChatTemplateError: the source is longer than its limit, or a variable is not JSON.
@@ -139,7 +141,7 @@ class ChatTemplate:
                 "template": template,
                 "output_size": limits.output_size,
                 "memory": limits.memory,
-                # The worker's own alarm strikes only when nobody is left to kill it.
+                # The worker's own alarm strikes only if the parent has not killed it.
                 "seconds": limits.seconds + 1,
                 "reply_size": _reply_size(limits),
                 "special_tokens": self.special_tokens,
@@ -188,15 +190,15 @@ class ChatTemplate:
         """Return the prompt for a conversation, and where its special tokens are.
 
         Args:
-            messages: the turns, as `ChatMessage` or as dicts with whatever the template reads.
+            messages: the turns, as `ChatMessage` or as dicts with the keys that the template reads.
             add_generation_prompt: end with the opening of the assistant's turn.
             tools: JSON schemas of the functions that the model may call.
-            documents: texts for the model to draw on.
+            documents: texts that the model may use.
             **kwargs: further variables; they override those of the template.
 
         Raises:
             ChatTemplateError: the template is invalid, raises, or exceeds a limit, or a variable is
-                not JSON. The text of `raise_exception` arrives unchanged.
+                not JSON. The text of `raise_exception` is passed through unchanged.
         """
         variables = {
             "messages": _checked(messages),
@@ -213,12 +215,12 @@ class ChatTemplate:
         """Compile the template without rendering it.
 
         Raises:
-            ChatTemplateError: it does not compile within its limits.
+            ChatTemplateError: the template does not compile within its limits.
         """
         self._ask(b"null")
 
     def close(self) -> None:
-        """End the child process now rather than with this object; a later call starts another."""
+        """End the child process now, not only with this object; a later call starts another."""
         with self._lock:
             self._end()
 
@@ -235,7 +237,7 @@ class ChatTemplate:
                 reply = {"error": f"the template's process {self._process.fate()}"}
                 self._end()
             except BaseException:
-                # Its late answer would be taken for the answer to the next question.
+                # A late reply would be mistaken for the reply to the next request.
                 self._end()
                 raise
             if "limit" in reply:
@@ -282,7 +284,7 @@ def _checked(messages: Iterable[Message]) -> list[Message]:
     return list(map(_as_templates_read, turns))
 
 
-# What clients and templates call the reasoning of a message; the first that is set counts.
+# The names of a message's reasoning in clients and templates; the first that is set counts.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -305,7 +307,7 @@ def _plain(value: Any) -> Any:
 
 
 def _dump(value: Any) -> bytes:
-    # surrogatepass: a lone surrogate in a message reaches the template as it is.
+    # surrogatepass: a lone surrogate in a message reaches the template unchanged.
     text = json.dumps(value, ensure_ascii=False, default=_plain)
     check_json_depth(text)
     return text.encode("utf-8", "surrogatepass")
@@ -330,7 +332,7 @@ def _faults(variables: Mapping[str, Any]) -> Iterator[tuple[str, Exception]]:
 
 
 def _reply_size(limits: TemplateLimits) -> int:
-    # A character takes at most six bytes of JSON; the rest is room for the spans beside the text.
+    # A character takes at most six bytes of JSON; the other bytes are for the spans.
     return 8 * limits.output_size + (1 << 16)
 
 

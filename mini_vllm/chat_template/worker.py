@@ -2,13 +2,14 @@
 
 `ChatTemplate` starts it as `python -I FILE` and talks to it in frames: eight bytes of length, then
 JSON in UTF-8. The first frame is the set-up; each further one is a dict of variables to render
-with, or null to compile only. The answer has one of three shapes: `{"text", "special", "clean"}`,
-`{"error"}` or `{"limit"}`, which names the limit that was hit. End of input ends it. It imports
-jinja2 and the standard library, and of its own package only the marks.
+with, or null to compile only. The reply has one of three shapes: `{"text", "special", "clean"}`,
+`{"error"}` or `{"limit"}`, which names the limit that was exceeded. The process ends at the end of
+its input. It imports jinja2, the standard library, and only the marks from its own package.
 
 But:
-- The parent watches the clock; the alarm in here is for when the parent is gone.
-- It is not a jail: it limits what jinja's sandbox lets through, but has its user's rights.
+- The parent measures the time; the alarm in this process is for a parent that has ended.
+- The process is not a jail: it limits resources, which jinja's sandbox does not, but has its user's
+  rights.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 if __name__ == "__main__":
-    # Started as a file, and isolated: the package is not on the path, or another version of it is.
+    # Started as a file, and isolated: the path lacks the package, or has another version of it.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from mini_vllm.chat_template.marks import TAKE_OFF, MarkOwnText, Marks
@@ -44,12 +45,12 @@ class OutputTooLong(Exception):
 
 
 class GenerationBlocks(Extension):
-    """`{% generation %}` … `{% endgeneration %}`: what the assistant says, for training."""
+    """`{% generation %}` … `{% endgeneration %}`: the assistant's text, for training."""
 
     tags = {"generation"}  # noqa: RUF012 (how jinja declares them)
 
     def parse(self, parser: Parser) -> nodes.Node:
-        """Return the block's body, whose variables stay inside."""
+        """Return the block's body, with variables of its own."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return nodes.Scope(body).set_lineno(line)
@@ -76,7 +77,7 @@ def tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Return plain JSON, where jinja's own filter would escape it for HTML."""
+    """Return plain JSON; jinja's own filter would escape it for HTML."""
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
@@ -101,8 +102,8 @@ class Renderer:
     Args:
         source: the template.
         output_size: the most characters.
-        special_tokens: those that count where the template writes them.
-        variables: the template's own, such as `bos_token`; those of a call come before them.
+        special_tokens: the special tokens that count if the template writes them.
+        variables: the template's own variables, such as `bos_token`; a call may override them.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class Renderer:
         self._templates: dict[Marks, Template] = {}
 
     def compiled(self, *, odd: bool = False) -> Template:
-        """Return the compiled template, with marks unless the call has odd letters of its own.
+        """Return the compiled template, with marks unless the call itself has lone surrogates.
 
         Raises:
             TemplateSyntaxError: the source is not a template.
@@ -137,11 +138,11 @@ class Renderer:
     def render(self, variables: dict[str, Any], *, odd: bool = False) -> dict[str, Any]:
         """Return the text, and the spans of its special tokens.
 
-        `clean` says whether the template's own special tokens are all that are in the text.
+        `clean` is whether the text has no special tokens except the template's own.
 
         Raises:
             OutputTooLong: the text is longer than the limit.
-            Exception: whatever the template raises.
+            Exception: any exception that the template raises.
         """
         template = self.compiled(odd=odd)
         marks = self._no_marks if odd else self._marks
@@ -202,12 +203,12 @@ def _describe(error: Exception) -> str:
 def answer(
     renderer: Renderer, variables: dict[str, Any] | None, *, odd: bool = False
 ) -> dict[str, Any]:
-    """Return what to send back for one request; never raises for what a template does.
+    """Return the reply to one request; errors of the template are replies, not exceptions.
 
     Args:
-        renderer: has the template.
-        variables: those of the request, or None to compile only.
-        odd: whether they have lone surrogates.
+        renderer: the renderer of the template.
+        variables: the variables of the request, or None to compile only.
+        odd: whether the variables have lone surrogates.
     """
     try:
         if variables is None:
@@ -225,7 +226,7 @@ def answer(
 
 
 def limit_self(memory: int) -> None:
-    """Set the limits that hold for the life of the process, where the platform has them."""
+    """Set the limits that hold for the life of the process, if the platform has them."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -247,7 +248,7 @@ def _read() -> tuple[Any, bool]:
     try:
         return json.loads(data.decode("utf-8")), False
     except UnicodeDecodeError:
-        # A lone surrogate in a message arrives as it was.
+        # A lone surrogate in a message arrives unchanged.
         return json.loads(data.decode("utf-8", "surrogatepass")), True
 
 
@@ -277,7 +278,7 @@ def main() -> None:
     except EOFError:
         return
     except MemoryError:
-        # Too little memory to take the question or to answer it; the parent starts a new worker.
+        # Too little memory to read the request or to reply; the parent starts a new worker.
         _write({"limit": "memory"})
 
 

@@ -1,8 +1,8 @@
-"""From a tool-call format and tools to a grammar of texts that are calls and nothing else.
+"""Turns a tool-call format and tools into a grammar of texts that consist only of calls.
 
 The format's table is the grammar: each state becomes a rule, with an alternative for each marker
-that leads on. So whatever the grammar allows, the format's parser reads. Grammars are written in
-llguidance's Lark, in which `%json` is a value that a JSON schema allows.
+that leads on. So the format's parser reads every text that the grammar allows. Grammars are written
+in llguidance's Lark, in which `%json` is a value that a JSON schema allows.
 """
 
 import json
@@ -14,12 +14,12 @@ from mini_vllm.text.states.basic import Gap, Header, Json, Prose, announce
 from mini_vllm.text.states.object import Object
 from mini_vllm.text.stream_parser import Format, On
 
-# What stands in a header, where that is not the name alone and `announce` does not read it.
+# The headers that consist of more than the name, and that `announce` does not read.
 _HEADERS = {
     ("kimi_k2", "header"): '"functions." {name} ":" /[0-9]+/',
     ("deepseek_v3", "header"): '"function"',
 }
-# In which calls are written where the model's own format is none of JSON objects.
+# The format for calls if the model's own format does not consist of JSON objects.
 FALLBACK = "xlam"
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 
@@ -29,11 +29,11 @@ def json_rule(schema: Any, *, white_space: bool = True) -> str:
 
     Args:
         schema: an object, or a boolean.
-        white_space: whether any may stand between the tokens of JSON.
+        white_space: whether white space is allowed between the tokens of JSON.
     """
     options = {
         "whitespace_flexible": white_space,
-        # Whatever JSON allows in a string, and not only what has to be escaped.
+        # Allow every escape that JSON has for a string, even if it is not necessary.
         "json_allow_general_unicode_escapes": True,
     }
     schema = {} if schema is True else schema
@@ -47,7 +47,7 @@ def _targets(on: Mapping[str, On]) -> list[str]:
 
 
 def _arguments(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the schema of a call's arguments: they are an object, whatever else it allows."""
+    """Return the schema of a call's arguments, restricted to objects."""
     schema = parameters or _NO_ARGUMENTS
     also = schema.get("allOf", [])
     if schema.get("type") == "object" or not isinstance(also, list):
@@ -56,7 +56,7 @@ def _arguments(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 class UnwritableFormatError(ValueError):
-    """A format whose arguments are not JSON, or whose table has a state without a rule here."""
+    """The arguments of a format are not JSON, or its table has a state without a rule here."""
 
 
 def call_grammar(
@@ -67,16 +67,16 @@ def call_grammar(
     answer: str | None = None,
     spell: Callable[[str], str] = json.dumps,
 ) -> tuple[str, str]:
-    """Return the format that calls are to be written in, and the grammar of one call or more.
+    """Return the name of the format for calls, and the grammar of one call or more in it.
 
-    It is `FALLBACK`, as a bare JSON list of calls, where there is no format or its arguments are
-    not JSON. vLLM 0.33.0 demands such a list of most models (`get_json_schema_from_tools`).
+    Without a format, or if its arguments are not JSON, the format is `FALLBACK`: a bare JSON list
+    of calls. vLLM 0.33.0 demands such a list from most models (`get_json_schema_from_tools`).
 
     Args:
-        format: of the model's calls, or None.
-        tools: as in a chat request, valid. Without parameters, a function takes no arguments.
+        format: the format of the model's calls, or None.
+        tools: valid tools, as in a chat request. A function without parameters takes no arguments.
         parallel: whether there may be several calls.
-        answer: the Lark expression of what the text may be instead of calls, or None for nothing.
+        answer: the Lark expression of the text that is allowed instead of calls, or None.
         spell: returns a marker as a Lark expression.
 
     Raises:
@@ -98,17 +98,17 @@ def format_grammar(
     answer: str | None = None,
     spell: Callable[[str], str] = json.dumps,
 ) -> str:
-    """Return the grammar of one call or more as a format writes them.
+    """Return the grammar of one call or more in a format.
 
     Args:
-        format: of the calls.
-        functions: what the tools have under `function`.
+        format: the format of the calls.
+        functions: the `function` objects of the tools.
         parallel: as in `call_grammar`.
-        answer: as there.
-        spell: as there.
+        answer: as in `call_grammar`.
+        spell: as in `call_grammar`.
 
     Raises:
-        UnwritableFormatError: its table does not say how; the message has the state.
+        UnwritableFormatError: a state of the format's table has no rule; the message names it.
     """
     return _Writer(format, functions, parallel, spell).write(answer)
 
@@ -129,7 +129,7 @@ class _Writer:
         self._spell = spell
         self._rules: dict[tuple[str, int | None, bool], str] = {}
         self._bodies: list[str] = []
-        # Whether calls follow each other within one frame; where not, each has a frame.
+        # Whether calls follow each other within one frame; if not, each call has a frame.
         self._repeats = False
 
     def write(self, answer: str | None) -> str:
@@ -147,7 +147,7 @@ class _Writer:
 
         Args:
             state: the name of the state.
-            function: which one is called, once its name was said.
+            function: the number of the called function, once its name is known.
             called: whether a call is complete, so that the text may end.
         """
         key = state, function, called
@@ -185,13 +185,13 @@ class _Writer:
         return range(len(self._functions))
 
     def _ways(self, gap: Gap, name: str, function: int | None, called: bool) -> list[str]:
-        """Return where a gap may lead: before a call, to one; after it, to the end or another."""
+        """Return the ways on from a gap: to a call or, after a call, to the end or another call."""
         home = self._format.home
         ways = {marker: on for marker, on in gap.on.items() if on.next != name}
         if not called:
             on = {marker: on for marker, on in ways.items() if on.next != home}
         else:
-            # A marker that the next state takes too stands for one that is missing.
+            # A marker that the next state also takes replaces a missing marker.
             on = {marker: on for marker, on in ways.items() if not on.keep} or ways
             if gap.otherwise is not None and gap.otherwise.next == home not in _targets(on):
                 on = {**on, "": gap.otherwise}
@@ -200,7 +200,7 @@ class _Writer:
             on = on if self._parallel or not ends else ends
         if not on:
             raise UnwritableFormatError(
-                f"{self._format.name} has the gap {name!r}, of which no marker leads to a call"
+                f"{self._format.name} has the gap {name!r}: none of its markers leads to a call"
             )
         return [self._follow(marker, way, function, called) for marker, way in on.items()]
 
@@ -234,7 +234,7 @@ class _Writer:
         if state.read is not announce and key not in _HEADERS:
             raise UnwritableFormatError(
                 f"{self._format.name} has the header {name!r}: it needs `read=announce`, or a row "
-                "of _HEADERS with what stands in it"
+                "of _HEADERS with its text"
             )
         ways = []
         for number in self._numbers:

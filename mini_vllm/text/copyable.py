@@ -1,11 +1,11 @@
-"""What can be copied in the middle of a stream."""
+"""The base of objects that can be copied in the middle of a stream."""
 
 import copy
 from typing import Any, ClassVar, Self
 
 
 class Copyable:
-    """`copy` and `deepcopy` give one at the same place, independent from then on.
+    """`copy` and `deepcopy` return an object at the same place, independent from then on.
 
     Attributes:
         _shared: the attributes that never change, or that copies share on purpose.

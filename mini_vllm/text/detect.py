@@ -1,10 +1,10 @@
-"""Which formats a model writes, from the text of its chat template, as llama.cpp guesses it.
+"""Guesses the formats that a model writes from the text of its chat template, like llama.cpp.
 
-A template shows the model's past calls and reasoning as the model wrote them, so their markers
-stand in it. llama.cpp (common/chat.cpp) and SGLang 0.5.23 (srt/parser/template_detection.py) look
-for them too.
+A template shows the model's past calls and reasoning as the model wrote them, so it contains their
+markers. llama.cpp (common/chat.cpp) and SGLang 0.5.23 (srt/parser/template_detection.py) also look
+for these markers.
 
-But: a template that leaves calls to prose, or writes markers that no row here knows, shows nothing.
+But: a template that describes calls in prose, or whose markers no row here has, shows no format.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from mini_vllm.text.formats import is_format
 
-# What a template must contain, and the format that it shows then. The first row counts, so the most
-# specific are first; a tool format that cannot be read keeps its templates from a more general row.
+# The texts that a template must contain, and the format that they show. The first matching row
+# counts, so the most specific rows are first. A row for a tool format that we cannot read keeps the
+# templates of that format from a more general row.
 Rows = Sequence[tuple[tuple[str, ...], str]]
 TOOL_MARKERS: Rows = (
     (("<|open|>", "<|sep|>"), "kimi_k3"),
@@ -108,7 +109,7 @@ class Detected(NamedTuple):
 
 
 def detect_format(chat_template: str) -> Detected:
-    """Return the formats that a chat template shows, each None where it shows none that is read."""
+    """Return the formats that a chat template shows, each None if it shows none that we read."""
     tools = _first(TOOL_MARKERS, chat_template)
     return Detected(
         tools if tools is not None and is_format(tools) else None,

@@ -1,19 +1,19 @@
 """The values that text layers emit: plain, comparable, and unchanged once made.
 
-A parser says `ToolCall` of a call that it has read whole, or streams it in parts: `CallStart`, any
-number of `ArgsDelta`, `CallEnd`. `StopOutput` and `Chunk` are what a layer around the parsers hands
-on: text, and whether the stream has ended. Labs and engine share all of them.
+A parser emits a complete call as `ToolCall`, or streams it in parts: `CallStart`, any number of
+`ArgsDelta`, `CallEnd`. The layers around the parsers return `StopOutput` and `Chunk`: text, and
+whether the stream has ended. Labs and engine share all of these values.
 """
 
 from dataclasses import dataclass
 
-# The events that a pipeline remembers are frozen, since streams share them. The others are not:
-# there is one per token, and a frozen one takes more than twice as long to make.
+# The events that a pipeline remembers are frozen, since streams share them. The other values are
+# not: they are made for each token, and making a frozen value takes more than twice as long.
 
 
 @dataclass(slots=True, frozen=True)
 class TextDelta:
-    """Text for the reader, final once emitted. A layer never emits an empty one."""
+    """Text for the reader, final once emitted. A layer never emits an empty delta."""
 
     text: str
 
@@ -35,7 +35,7 @@ class ToolCall:
 
 @dataclass(slots=True, frozen=True)
 class ReasoningDelta:
-    """Text of the model's reasoning, final once emitted. A layer never emits an empty one."""
+    """Text of the model's reasoning, final once emitted. A layer never emits an empty delta."""
 
     text: str
 
@@ -46,7 +46,7 @@ class CallStart:
 
     Attributes:
         index: position of the call in the stream, from 0.
-        id: the id that the model wrote, or None where the format has none.
+        id: the id that the model wrote, or None if the format has no ids.
         name: the function to call.
     """
 
@@ -76,8 +76,8 @@ class Malformed:
 
     Attributes:
         index: position of the call in the stream.
-        raw: what the model wrote of it that was not emitted as arguments.
-        reason: what is wrong, in words.
+        raw: the text of the call that was not emitted as arguments.
+        reason: a description of the error.
     """
 
     index: int
@@ -87,12 +87,12 @@ class Malformed:
 
 @dataclass(slots=True, unsafe_hash=True)
 class StopOutput:
-    """What a decoder that looks for stops says of one token.
+    """The result of one token in a decoder that looks for stops.
 
     Attributes:
-        text: what is certain now, "" if nothing is.
+        text: the text that is certain now, "" if none is.
         stopped: whether a stop has ended the stream.
-        reason: the token id or the stop string that did, or None.
+        reason: the token id or the stop string that ended it, or None.
     """
 
     text: str
@@ -102,7 +102,7 @@ class StopOutput:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Chunk:
-    """What a stream's reader gets at a time: the news of one or more iterations.
+    """The new output of one or more iterations, as a stream's reader gets it.
 
     Attributes:
         text: the new text, "" if there is none.

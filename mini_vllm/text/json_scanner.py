@@ -1,11 +1,11 @@
-"""Where a JSON value ends, in text that arrives in pieces, and whether it still can be one.
+"""Finds the end of a JSON value in text that arrives in pieces, and the first invalid character.
 
-Every character is looked at once. The state holds all that matters of the text before: what may
-come next, and which brackets are open. The scanner builds no value; who wants one parses the text
-when it is complete.
+Every character is examined once. The state holds everything that matters about the earlier text:
+the symbols that may follow, and the open brackets. The scanner builds no value; a caller that needs
+the value parses the text when it is complete.
 
-It is as strict as the standard. `json.loads` also takes NaN and Infinity, which this refuses, as it
-does brackets nested more than `DEEPEST` deep.
+The scanner is as strict as the standard. It refuses NaN and Infinity, which `json.loads` accepts,
+and brackets nested more than `DEEPEST` deep.
 
 Source: RFC 8259.
 """
@@ -21,7 +21,7 @@ _DIGITS = "0123456789"
 _HEX = _DIGITS + "abcdefABCDEF"
 _PLAIN = re.compile(r'[^"\\\x00-\x1f]+')
 
-# What follows a complete value is decided by the innermost bracket; at the top it is the end.
+# After a complete value the innermost bracket decides what may follow; without one, the scan ends.
 _AFTER = "after"
 _VALUE_STARTS = {
     '"': "string", "-": "minus", "0": "zero", **dict.fromkeys("123456789", "digits"),
@@ -57,11 +57,11 @@ _NUMBER_ENDS = {"zero", "digits", "fraction", "exponent"}
 
 
 class JsonState:
-    """What may come next, and the open brackets; equal states are one object.
+    """The expected symbol, and the open brackets; equal states are one object.
 
     Attributes:
-        mode: what is expected.
-        brackets: the open ones, outermost first.
+        mode: the name of the expected symbol.
+        brackets: the open brackets, outermost first.
     """
 
     __slots__ = ("brackets", "mode")
@@ -79,7 +79,7 @@ class JsonScanner:
 
     Attributes:
         start: the state before a value.
-        examined: characters that it has looked at, for tests of the cost.
+        examined: how many characters it has looked at, for tests of the cost.
     """
 
     def __init__(self) -> None:
@@ -92,8 +92,8 @@ class JsonScanner:
 
         Returns:
             (how much of `text` belongs to the value, the next state). The state is None if the
-            value ends there, within the text, and `FAILED` if the character at that place cannot
-            stand there. A number ends only at the character after it.
+            value ends there, within the text, and `FAILED` if the character at that place is
+            invalid. A number ends only at the character after it.
         """
         mode, brackets = state.mode, state.brackets
         place = 0
@@ -126,7 +126,7 @@ class JsonScanner:
         state = self._states.get((mode, brackets))
         if state is None:
             if len(self._states) >= _MOST_STATES:
-                # Streams keep their states; one that is asked for again is made again.
+                # Streams keep their states; a state that is needed again is made again.
                 self._states.clear()
             state = self._states.setdefault((mode, brackets), JsonState(mode, brackets))
         return state

@@ -1,8 +1,8 @@
-"""Finding the first of several markers in text that arrives in pieces, holding as little as can be.
+"""Finds the first of several markers in text that arrives in pieces, and holds as little as it can.
 
 An Aho-Corasick automaton is the definition: its state after a text is the longest suffix that
-begins a marker, so the state *is* what must be held back. Stop strings, reasoning tags and tool
-calls are all found by it; what a match means is for the caller to decide.
+begins a marker, so the state *is* the text to hold. It finds stop strings, reasoning tags and tool
+calls alike; the caller decides what a match means.
 
 A stream keeps one number, its state. The automaton is shared.
 """
@@ -11,24 +11,24 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterable
 
-# (text that is certain, next state, marker if one is complete, text behind it)
+# (text that is certain, next state, marker if one is complete, text after it)
 Scan = tuple[str, int, str | None, str]
 
 
 class MarkerScanner:
     """The automaton of a set of markers. The state before any text is 0.
 
-    The marker that *ends first* wins, of several that end together the longest.
+    The marker that *ends first* wins. If several markers end together, the longest wins.
 
     Args:
-        markers: non-empty strings. One that contains another before its own last character can
-            never win, and nothing is held for it.
-        visible: markers whose text may be shown like any other: nothing is held for them, and a
-            match shows them.
+        markers: non-empty strings. A marker that contains another marker before its own last
+            character can never win, and nothing is held for it.
+        visible: markers whose text may be shown like any other text: nothing is held for them, and
+            a match shows them.
         keep_hopeless: also keep the markers that can never win, for a caller that ignores matches.
 
     Attributes:
-        identity: stands for the automaton where its states are remembered, and keeps nothing of it.
+        identity: represents the automaton in remembered positions, without keeping it alive.
         examined: characters that the automaton has looked at, for tests of the cost.
     """
 
@@ -54,7 +54,7 @@ class MarkerScanner:
 
     def _build(self, words: Collection[str]) -> None:
         self._children: list[dict[str, int]] = [{}]
-        # A state's text is the first so many characters of a marker that it leads to.
+        # A state's text is a prefix of the marker in `_toward`; `_depth` is its length.
         self._toward = [""]
         self._depth = [0]
         self._word: list[str | None] = [None]
@@ -93,7 +93,7 @@ class MarkerScanner:
         return self._children[state].get(char, 0)
 
     def matching(self, state: int) -> str:
-        """Return the text that a state stands for: what may become a marker, visible or not."""
+        """Return the text of a state: a prefix of a marker, hidden or visible."""
         return self._toward[state][: self._depth[state]]
 
     def held(self, state: int) -> str:
@@ -110,9 +110,9 @@ class MarkerScanner:
             ignored: a match that ends within this many characters of `text` does not count.
 
         Returns:
-            (text that is certain, the next state, the marker or None, the text behind it). What is
-            certain goes up to the marker, or through it if it is visible; after a match the next
-            state is 0.
+            (text that is certain, the next state, the marker or None, the text after it). The
+            certain text ends before a hidden marker, and after a visible marker. After a match
+            the next state is 0.
         """
         if not state and self._first.search(text) is None:
             return text, 0, None, ""

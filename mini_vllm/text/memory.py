@@ -1,14 +1,14 @@
-"""What streams have learned, shared by all of them: what comes of which piece in which position.
+"""The steps of text layers, remembered for all streams: the output for a piece in a position.
 
-A layer of text is a machine: its *position* and the next piece decide what comes out, and in which
-position it is then. Models repeat themselves, so a layer works out each such step once, and later
-looks it up: `node.get(piece)` is the output and the next node. Layers that are composed have one
-position together, and a step through all of them is one look.
+A text layer is a machine: its *position* and the next piece decide its output and its next
+position. Models repeat themselves, so a layer computes each such step once, and later looks it up:
+`node.get(piece)` is the output and the next node. Composed layers have one position together, and a
+step through all of them is one lookup.
 
-A position is a hashable value. A step that depends on more than that, such as the schema of a
-parameter, is not remembered. Where more decides all the time, as while stop strings are too early,
-a layer has no position: it stands `NOWHERE`. Text that is kept until later and decides nothing now
-stays with the stream: a step that keeps some is known with it.
+A position is a hashable value. A step that depends on more than the position, such as the schema of
+a parameter, is not remembered. If every step depends on more, as while stop strings are too early,
+a layer has no position: it is at `NOWHERE`. Text that is kept for later and decides nothing now
+stays with the stream; a step that keeps text is remembered together with that text.
 """
 
 from collections.abc import Hashable
@@ -17,7 +17,7 @@ from typing import Any
 
 from mini_vllm.text.copyable import Copyable
 
-# Longer pieces of text are not remembered: they hardly come again, and take much room.
+# Longer pieces of text are not remembered: they rarely repeat, and take much memory.
 LONGEST_PIECE = 64
 
 
@@ -27,13 +27,13 @@ _NONE: dict[Any, tuple[Any, str, "Node"]] = {}
 
 
 class Node(dict[Any, tuple[Any, "Node"]]):
-    """The steps that are known from a position: by piece, what comes out and the next node.
+    """The known steps from a position: for each piece the output and the next node.
 
     Attributes:
         position: the position.
-        keeping: the steps that also keep text: what comes out, what is kept, and the next node.
-        waiting: for a pipeline, whether a half character waits there, and whether a possible stop
-            string: None if neither, `UNKNOWN` until somebody has looked.
+        keeping: the steps that also keep text: the output, the kept text, and the next node.
+        waiting: for a pipeline, whether a half character is held there, and whether a possible
+            stop string is held; None if neither is, `UNKNOWN` until the pipeline has looked.
     """
 
     __slots__ = ("keeping", "position", "waiting")
@@ -45,22 +45,22 @@ class Node(dict[Any, tuple[Any, "Node"]]):
         self.waiting: tuple[bool, ...] | None = UNKNOWN
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # For `pickle`: what was learned is learned again.
+        # For `pickle`: the other process learns the steps again.
         return _node_of, (self.position,)
 
 
-# Where a layer stands that has no position; it stays empty.
+# The node of every layer that has no position; it stays empty.
 NOWHERE = Node(None)
 
 
 class Memory:
-    """The nodes by position, which threads may share. Once full it starts anew.
+    """The nodes by position, which threads may share. Once full, it is cleared.
 
-    A stream may stand on a node that was emptied: its next step leads from there to a new one.
+    A stream may still be on a node that was cleared: its next step leads to a new node.
 
     Attributes:
-        steps: how many are remembered now.
-        learned: how many were ever worked out, for tests of the cost.
+        steps: how many steps are remembered now.
+        learned: how many steps were ever computed, for tests of the cost.
     """
 
     MOST_NODES = 1 << 14
@@ -73,7 +73,7 @@ class Memory:
         self.learned = 0
 
     def node(self, position: Hashable | None) -> Node:
-        """Return the node of a position, `NOWHERE` without one."""
+        """Return the node of a position, or `NOWHERE` for None."""
         if position is None:
             return NOWHERE
         node = self._nodes.get(position)
@@ -90,14 +90,15 @@ class Memory:
         after: Hashable | None,
         part: str = "",
     ) -> Node:
-        """Remember a step from a position to a position; return the node to stand on.
+        """Remember a step from a position to a position; return the node after the step.
 
         Args:
-            before: the position, or None if there was none, or if the step is not to be remembered.
-            piece: what came.
-            output: what came of it.
-            after: the position that followed, or None.
-            part: the text that the stream keeps of it.
+            before: the position before the step; None if there was none, or if the step is not to
+                be remembered.
+            piece: the input of the step.
+            output: the output of the step.
+            after: the position after the step, or None.
+            part: the text that the stream keeps in the step.
         """
         if after is None:
             return NOWHERE
@@ -147,13 +148,13 @@ def _node_of(position: Hashable | None) -> Node:
 class Machine(Copyable):
     """A layer that looks its steps up.
 
-    Its `feed` asks the node first. Where that knows nothing, the layer leaves the node, works the
-    step out, and learns it. A caller that composes layers, and looks up the steps of all of them
-    together, has each `leave` its node once and then calls its `step`.
+    Its `feed` first looks in the node. If the step is not known, the layer leaves the node,
+    computes the step, and learns it. A caller that composes layers, and looks up the steps of all
+    of them together, calls `leave` of each layer once and from then on `step`.
 
     Attributes:
-        position: what the next step depends on, a hashable value; None where that is not all. It is
-            read and set while the layer is on no node.
+        position: the hashable value that decides the next step; None if the step depends on more.
+            Read and set it only while the layer has left its node.
     """
 
     _shared = frozenset({"_node"})
@@ -162,14 +163,14 @@ class Machine(Copyable):
     position: Any
 
     def leave(self) -> Any:
-        """Go where the known steps have led; return that position, or None without one."""
+        """Set the position to the node's, and leave the node; return that position, or None."""
         node, self._node = self._node, NOWHERE
         if node is not NOWHERE:
             self.position = node.position
         return node.position
 
     def _settle(self) -> None:
-        """Go there, and stay on the node."""
+        """Set the position to that of the node, and stay on the node."""
         node = self._node
         self.leave()
         self._node = node

@@ -1,9 +1,9 @@
-"""Telling a model's reasoning from its answer: `<think> ... </think> ...`.
+"""Separates a model's reasoning from its answer: `<think> ... </think> ...`.
 
 The opening tag is often part of the prompt already, so the caller says whether a text begins inside
-the reasoning. Without an end tag all of it is reasoning. What follows the end tag is the answer as
-it is written, line breaks included, and tags in it are text; where a family frames its answers, as
-in `<answer> ... </answer>`, the frame is no part of them.
+the reasoning. Without an end tag all of the text is reasoning. The text after the end tag is the
+answer, unchanged, line breaks included, and tags in it are text. If a family frames its answers, as
+in `<answer> ... </answer>`, the frame is not part of the answer.
 
 But: harmony has reasoning and calls in one format; `create_tool_parser("harmony")` reads both.
 """
@@ -23,11 +23,11 @@ def create_reasoning_splitter(
     """Return a parser whose events are `ReasoningDelta` and `TextDelta`.
 
     Args:
-        name: of the model family, or another name of it; `REASONING_FORMATS` has them.
-        in_reasoning: whether the text begins inside, because the prompt has the opening tag; by
-            default what is usual for the family.
+        name: the name or an alias of a model family in `REASONING_FORMATS`.
+        in_reasoning: whether the text begins inside the reasoning, because the prompt has the
+            opening tag; the default is the usual case of the family.
         ends_at: markers that also end the reasoning and stay part of the answer: the
-            `Format.ends_reasoning` of the model's tool format, where the request has tools. By
+            `Format.ends_reasoning` of the model's tool format, if the request has tools. By
             default a call inside the reasoning is prose.
 
     Raises:
@@ -40,7 +40,7 @@ def create_reasoning_splitter(
 
 @lru_cache(maxsize=64)
 def _table(format: ReasoningFormat, ends_at: tuple[str, ...]) -> Format:
-    """Return a format's table: splitters share its states, and what is known of them."""
+    """Return a format's table; splitters share its states, and their remembered steps."""
     frame, frame_end = format.frame
     openings = {marker: On("reasoning", "close") for marker in format.openings}
     closings = {marker: On("after" if frame else "answer", "close") for marker in format.closings}
@@ -57,10 +57,10 @@ def _table(format: ReasoningFormat, ends_at: tuple[str, ...]) -> Format:
 
 
 def prompt_in_reasoning(name: str, prompt: str) -> bool | None:
-    """Return whether a prompt ends inside the reasoning, or None if it does not show.
+    """Return whether a prompt ends inside the reasoning, or None if the prompt does not show it.
 
-    A prompt shows it by ending with a marker: templates put the opening one there, or an empty pair
-    where the model is to answer at once, or what frames the answer.
+    A prompt shows it by ending with a marker. Templates put the opening marker there, or the
+    opening of the answer's frame, or an empty pair of markers if the model is to answer at once.
 
     Raises:
         ValueError: the name is unknown.

@@ -1,7 +1,7 @@
 """How families of models mark their reasoning: `REASONING_FORMATS`, by vLLM's names.
 
-Markers and names are those of vLLM 0.33.0, `vllm/reasoning` and `vllm/parser`, and the aliases also
-those of SGLang 0.5.23, `srt/parser/reasoning_parser.py`.
+Markers and names are from vLLM 0.33.0, `vllm/reasoning` and `vllm/parser`; the aliases are also
+from SGLang 0.5.23, `srt/parser/reasoning_parser.py`.
 """
 
 import difflib
@@ -15,13 +15,14 @@ class ReasoningFormat:
     """The markers of a family.
 
     Attributes:
-        name: what users call it.
+        name: the name that users write.
         openings: the markers that begin the reasoning, any of them.
-        closings: the markers that end it, any of them.
-        inside: whether a text begins inside where its prompt does not show it.
-        frame: what may stand before the answer, then what may end it; neither is part of it.
-        aliases: other names, also those of families with the same markers.
-        calls: the tool formats of its models, where that is not the one of the same name.
+        closings: the markers that end the reasoning, any of them.
+        inside: whether a text begins inside the reasoning if its prompt does not show that.
+        frame: the markers that may precede the answer, then the markers that may end it; they are
+            not part of the answer.
+        aliases: other names, including families with the same markers.
+        calls: the tool formats of the family's models, if not the format of the same name.
     """
 
     name: str
@@ -34,7 +35,7 @@ class ReasoningFormat:
 
     @property
     def ends_at(self) -> tuple[str, ...]:
-        """The openers of calls that end it, for those who do not know the tool format in use."""
+        """The openers of calls that end the reasoning, if the tool format in use is unknown."""
         formats = (find_format(name) for name in self.calls or (self.name,) if is_format(name))
         return tuple({opener: None for format in formats for opener in format.ends_reasoning})
 
@@ -111,7 +112,7 @@ REASONING_FORMATS = {
             ("Here is my thought process:", "Here's my thought process:"),
             ("Here is my response:", "Here's my response:"),
         ),
-        # Of IBM, without a name in vLLM.
+        # From IBM, without a name in vLLM.
         ReasoningFormat("granite_3_3", *_THINK, frame=(("<response>",), ("</response>",))),
         ReasoningFormat("hunyuan_a13b", *_THINK, frame=(("<answer>",), ("</answer>",))),
         ReasoningFormat("ernie45", *_THINK, inside=True, frame=(("<response>",), ("</response>",))),
@@ -145,13 +146,13 @@ REASONING_ALIASES = {
 }
 
 _CHANNELS = "its messages go to channels that a header names, as in harmony"
-_TEMPLATE = "its markers stand in the response template of each tokenizer"
+_TEMPLATE = "its markers are in the response template of each tokenizer"
 _SUFFIX = "its tags end in a suffix that each checkpoint chooses"
-# Names of vLLM and SGLang that are no pair of markers, and why.
+# Names in vLLM and SGLang that cannot be read as a pair of markers, and the reasons.
 UNREAD_REASONING = {
     "openai_gptoss": "the tool format harmony reads it together with the calls",
     "gpt-oss": "the tool format harmony reads it together with the calls",
-    "apertus2509": "calls stand among its thoughts, which go on after each result",
+    "apertus2509": "its calls are inside the reasoning, which continues after each result",
     "beam": _TEMPLATE,
     "hf": _TEMPLATE,
     "response_template": _TEMPLATE,
@@ -172,7 +173,7 @@ def find_reasoning_format(name: str) -> ReasoningFormat:
     """Return the reasoning format of a name or an alias.
 
     Raises:
-        ValueError: the name is unknown, or known for what cannot be read; the message says which.
+        ValueError: the name is unknown, or the format cannot be read; the message says which.
     """
     if name in UNREAD_REASONING:
         raise ValueError(f"the reasoning format {name} cannot be read: {UNREAD_REASONING[name]}")

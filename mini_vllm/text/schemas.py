@@ -1,4 +1,4 @@
-"""Which JSON types a request's tools allow for their parameters: how a parameter's text is read.
+"""The JSON types that a request's tools allow for parameters, and a parameter's text as JSON.
 
 Arguments are not validated against the schemas.
 """
@@ -26,8 +26,8 @@ _TYPES: dict[type, frozenset[str]] = {
 }
 EVERY_TYPE = frozenset().union(*_TYPES.values())
 _TEXT = _TYPES[str]
-# What schemas made from databases and programs say, up to a bracket or a digit: `varchar(255)`,
-# `int64`, `list[str]`. vLLM 0.33.0 and SGLang 0.5.23 take these names too.
+# Type names in schemas made from databases and programs, up to a bracket or a digit:
+# `varchar(255)`, `int64`, `list[str]`. vLLM 0.33.0 and SGLang 0.5.23 also accept these names.
 _KIN = {
     kin: name
     for name, words in {
@@ -43,7 +43,7 @@ _KIN = {
     for kin in (name, *words.split())
 }
 _WORD = re.compile("[a-z]+")
-# A schema without a type has the one to which such members belong.
+# A schema without a type has the type to which one of these members belongs.
 _MEMBERS = {
     "properties": "object",
     "additionalProperties": "object",
@@ -51,7 +51,7 @@ _MEMBERS = {
     "prefixItems": "array",
 }
 _BRANCHES = ("anyOf", "oneOf", "allOf")
-# Lists of tools that are remembered, and how long they may be, in bytes.
+# How many lists of tools are remembered, and how long such a list may be, in bytes.
 _MOST_TOOLS = 64
 _LONGEST_TOOLS = 1 << 15
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -61,22 +61,22 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-# `json.dumps` with options makes an encoder for each call, which costs ten times a short string;
-# `json.loads` makes a decoder.
+# `json.dumps` with options makes an encoder for each call, which costs ten times as much as a short
+# string; `json.loads` makes a decoder.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
-# What models write for true, false and null when they think in Python.
+# The words for true, false and null of models that write Python.
 PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
 class Allowed(frozenset[str]):
-    """The types that a schema allows, and what it says of the values inside one.
+    """The types that a schema allows, and those that it allows for members and items.
 
     Args:
-        types: the types; without them, those of the schema.
+        types: the types; without them, the types of the schema.
         schema: the schema.
-        root: the schema in which its references are.
-        known: those of other schemas in that one, by identity.
+        root: the whole schema, in which references are resolved.
+        known: the allowed types of other schemas in `root`, by identity.
     """
 
     def __new__(
@@ -99,7 +99,7 @@ class Allowed(frozenset[str]):
     _known: "dict[int, Allowed]"
 
     def member(self, name: str) -> "Allowed":
-        """Return what an object's member may be."""
+        """Return the types that are allowed for an object's member."""
         for branch in self._branches:
             properties = branch.get("properties")
             if isinstance(properties, Mapping) and name in properties:
@@ -107,7 +107,7 @@ class Allowed(frozenset[str]):
         return self._first("additionalProperties")
 
     def item(self) -> "Allowed":
-        """Return what an array's items may be."""
+        """Return the types that are allowed for an array's items."""
         return self._first("items")
 
     def _first(self, word: str) -> "Allowed":
@@ -126,10 +126,10 @@ def parameter_types(
 ) -> dict[str, dict[str, frozenset[str]]]:
     """Return for each function and parameter the types that its schema allows.
 
-    What is returned is shared by all who ask for these tools; nobody may change it.
+    All requests with the same tools share the result; do not change it.
 
-    A schema is read as far as it can be: `$ref` into the same schema, `anyOf`, `oneOf`, `allOf`,
-    `nullable`, names of types that other languages have. What cannot be read allows anything.
+    A schema is read as far as possible: `$ref` into the same schema, `anyOf`, `oneOf`, `allOf`,
+    `nullable`, and the type names of other languages. A part that cannot be read allows any type.
 
     Args:
         tools: as in a chat completion request: `{"type": "function", "function": {"name": ...,
@@ -140,7 +140,7 @@ def parameter_types(
     """
     tools = [*(tools or ())]
     try:
-        # Clients send the same tools with each request. Unlike JSON, this tells all values apart.
+        # Clients send the same tools with each request. Unlike JSON, this distinguishes all values.
         wire = marshal.dumps(tools, 0)
     except ValueError:
         return _read(tools)
@@ -172,7 +172,7 @@ def _read(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, frozenset[s
 
 
 def _branches(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a schema and all that it refers to or chooses from, each once, outermost first."""
+    """Return a schema and the schemas that it refers to or offers, outermost first, each once."""
     branches: list[Mapping[str, Any]] = []
     waiting = deque([schema])
     seen: set[int] = set()
@@ -190,7 +190,7 @@ def _branches(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _target(reference: Any, root: Mapping[str, Any]) -> Any:
-    """Return what a reference such as `#/$defs/city` means (RFC 6901), or None."""
+    """Return the target of a reference such as `#/$defs/city` (RFC 6901), or None."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     target: Any = root
@@ -234,17 +234,18 @@ def _mapping(value: Any, at: str) -> Mapping[str, Any]:
 
 
 def typed(text: str, allowed: frozenset[str]) -> str:
-    """Return the text of a parameter as JSON: of an allowed type if it fits one, else a string.
+    """Return the text of a parameter as JSON, of an allowed type if the text fits one.
 
-    Nothing is an empty array or object, and null is null where no string may be. A string is what
-    fits no other type, so `42` is an integer where both may be; there only JSON counts, and `None`
-    and `True` are strings.
+    - Text that fits no other type is a string.
+    - If both a string and an integer are allowed, `42` is an integer.
+    - If a string is allowed, only JSON has other types: `None` and `True` are strings.
+    - If no string is allowed, empty text is an empty array or object, and null is null.
     """
     return canonical(typed_value(text, allowed))
 
 
 def typed_value(text: str, allowed: frozenset[str]) -> Any:
-    """Return what `typed` returns, as a value."""
+    """Return the value whose JSON `typed` returns."""
     if allowed == _TEXT:
         return text
     bare = text.strip()
@@ -255,19 +256,19 @@ def typed_value(text: str, allowed: frozenset[str]) -> Any:
     try:
         check_json_depth(bare)
         value = _DECODER.decode(bare)
-        # JSON has no such numbers as 1e999 makes.
+        # `1e999` is infinity, which JSON does not have.
         _ENCODER.encode(value)
     except ValueError:
         return text
     if value is None and allowed and "string" not in allowed:
-        # Models write it for what they leave out, whether or not the schema allows it.
+        # Models write null for a parameter that they leave out, even if the schema forbids it.
         return None
     is_text = isinstance(value, str) or _TYPES[type(value)].isdisjoint(allowed)
     return text if is_text else value
 
 
 def canonical(value: Any) -> str:
-    """Return a value as JSON, with characters as they are and lone surrogates escaped.
+    """Return a value as JSON, with non-ASCII characters unchanged and lone surrogates escaped.
 
     Raises:
         ValueError, TypeError: JSON cannot express the value.
@@ -279,5 +280,5 @@ def canonical(value: Any) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text as it stands inside a JSON string, without the quotes."""
+    """Return text as it is written inside a JSON string, without the quotes."""
     return canonical(text)[1:-1]

@@ -1,4 +1,4 @@
-"""Stop strings: the text ends where one of them does, and no part of a hidden one is ever shown.
+"""Stop strings: a match ends the text, and no part of a hidden stop is ever shown.
 
 This layer works on decoded text; stop token ids are handled where the ids are.
 """
@@ -9,27 +9,27 @@ from functools import lru_cache
 from mini_vllm.text.markers import MarkerScanner
 from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, NOWHERE, Machine
 
-# Whose automaton it is, and its state.
+# The identity of an automaton, and its state.
 Position = tuple[object, int]
 
 
 class StopMatcher(Machine):
     """Pass text through until a stop string completes.
 
-    The stop that ends first wins; of several that end at the same character, the longest. Only the
-    longest suffix that begins a hidden stop is held.
+    The stop that ends first wins. If several stops end at the same character, the longest wins.
+    Only the longest suffix of the text that begins a hidden stop is held.
 
     Args:
-        stops: stops that are cut off; any iterable of non-empty strings.
+        stops: hidden stops, which are cut off; any iterable of non-empty strings.
         visible: stops that are shown, unless they are also in `stops`.
-        include_stop_str_in_output: show all of them. Then nothing is ever held.
-        min_end: a match counts only if its last character lies beyond this many characters of the
-            whole text. A server with a minimum of tokens sets it to infinity, and to `length` once
-            it has fed them.
+        include_stop_str_in_output: show all stops. Then nothing is ever held.
+        min_end: a match counts only if it ends after this many characters of the whole text. A
+            server with a minimum number of tokens sets `min_end` to infinity, and to `length` once
+            it has fed these tokens.
 
     Attributes:
         matched: the stop that ended the text, or None.
-        length: how many characters were taken while matches may have been too early.
+        length: the number of characters fed so far, counted while a match may be too early.
 
     Raises:
         ValueError: `stops` or `visible` is a bare str, or one of the stops is empty.
@@ -51,7 +51,7 @@ class StopMatcher(Machine):
         self._scanner = _scanner(hidden, shown)
         self.matched: str | None = None
         self.min_end = min_end
-        # While early matches are ignored, a stop that holds another may win after all.
+        # While early matches are ignored, a stop that contains another stop may win after all.
         self._early = _scanner(hidden, shown, keep_hopeless=True) if min_end > 0 else None
         self._restart()
 
@@ -65,17 +65,17 @@ class StopMatcher(Machine):
     def held(self) -> str:
         """The text that is held back, a proper prefix of a stop."""
         if self._state == 0 and self._node is NOWHERE:
-            # As after most steps, of which the pipeline asks quite a few.
+            # The usual case: the pipeline reads `held` after many steps.
             return ""
         self._settle()
         return (self._guard or self._scanner).held(self._state)
 
     @property
     def position(self) -> Position | None:
-        """What the next piece's output depends on.
+        """The value that decides the output for the next piece, or None.
 
-        None after a match, while matches are too early, and where much is held: a client may send a
-        stop as long as it likes.
+        It is None after a match, while matches are too early, and while the held text is long,
+        since a client may send a stop of any length.
         """
         if self._guard is not None or self.matched is not None:
             return None
@@ -88,7 +88,7 @@ class StopMatcher(Machine):
         self._state = position[1]
 
     def feed(self, text: str) -> str:
-        """Take the next piece; return what may be shown, always `""` after a match."""
+        """Feed the next piece; return the text that may be shown, always `""` after a match."""
         known = self._node.get(text)
         if known is None:
             return self._feed_new(text)
@@ -97,13 +97,13 @@ class StopMatcher(Machine):
         return shown
 
     def _feed_new(self, text: str) -> str:
-        """Take a piece that is new in this position."""
+        """Feed a piece that is new in this position."""
         before, shown = self.leave(), self.step(text)
         self._node = MEMORY.learn(before, text, shown, self.position)
         return shown
 
     def step(self, text: str) -> str:
-        """Do what `feed` does, without looking the step up; the matcher has left its node."""
+        """Do the work of `feed` without looking the step up; the matcher has left its node."""
         if self.matched is not None:
             return ""
         if self._guard is not None:
@@ -119,14 +119,15 @@ class StopMatcher(Machine):
         shown, self._state, self.matched, _ = scan
         matching = self._guard.matching(self._state)
         if self.matched is None and self.length - len(matching) >= self.min_end:
-            # Whatever matches now counts, so the smaller automaton takes over: it holds the least.
+            # Every match counts from here on, so the smaller automaton takes over: it holds the
+            # least text.
             held = self.held
             self._guard, self._state = None, self._scanner.scan(0, matching)[1]
             shown += held[: len(held) - len(self.held)]
         return shown
 
     def flush(self) -> str:
-        """End the text: return what is held, once. Afterwards it is fresh, unless it matched."""
+        """End the text: return the held text, once. Without a match, the matcher is then fresh."""
         held = self.held
         if self.matched is None:
             self._restart()

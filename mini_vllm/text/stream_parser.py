@@ -1,13 +1,14 @@
-"""The machine behind all tool-call formats and reasoning splitters: states are data.
+"""The machine for all tool-call formats and reasoning splitters: states are data.
 
-A `Format` is a table of states; each state says what it does with the text between markers, and
-where each marker leads. The kinds of states are in `states`. What is taken in but could still turn
-out to be plain text is kept raw, so that nothing is ever lost: until a call is announced it may
-become text again, afterwards an explicit `Malformed`.
+A `Format` is a table of states. Each state handles the text between markers in its own way, and
+says where each marker leads. The kinds of states are in `states`. Text that could still turn out to
+be plain text is kept raw, so that nothing is ever lost: until its call is announced it may become
+text again, afterwards it becomes an explicit `Malformed`.
 
-Most text stays within a state: it is emitted, or kept until the state ends, and all that matters of
-the call is its number. Such steps are remembered (`memory`). A step that uses more of the call, or
-leads to another state, is worked out: the parser notes which by what the states call.
+Most text stays within a state: it is emitted, or kept until the state ends, and its step depends on
+the call only by the call's number. Such steps are remembered (`memory`). A step that uses more of
+the call, or leads to another state, is computed each time: the parser notices it by the methods
+that the states call.
 """
 
 from collections.abc import Hashable, Mapping
@@ -25,41 +26,41 @@ from mini_vllm.text.events import (
 )
 from mini_vllm.text.memory import LONGEST_PIECE, MEMORY, Machine
 
-# States pass the rest of a text on by copying it, so a long text is given to them in parts.
+# States pass the rest of a text on by copying it, so a long text is fed to them in parts.
 _WINDOW = 4096
 # A state, its scratch, the number of the call, and whether text is kept.
 Position = tuple["State", int, str, bool, Hashable, str, int, bool]
 
 
 class State(Protocol):
-    """One kind of place in a format. Positions have it in them, so it is equal to itself alone.
+    """One kind of place in a format. Positions contain states, so a state is equal only to itself.
 
-    Streams share it: what it knows of one of them is in the parser's `scratch`, or in its `call`.
+    Streams share a state: its knowledge of one stream is in the parser's `scratch` or `call`.
     """
 
     def take(self, parser: "StreamParser", text: str) -> str:
-        """Take non-empty text; return what another state should take."""
+        """Take non-empty text; return the part that another state should take."""
         ...
 
     def waiting(self, parser: "StreamParser") -> str:
-        """Return what was taken but neither emitted nor kept; by default nothing is."""
+        """Return the text that was taken but neither emitted nor kept, by default `""`."""
         return ""
 
     def end(self, parser: "StreamParser") -> bool:
-        """Return whether a text may end here, by default False; if so, emit what waits."""
+        """Return whether a text may end here, by default False; if so, emit the `waiting` text."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class On:
-    """Where a marker leads.
+    """The effect of a marker.
 
     Attributes:
         next: the state that follows.
-        do: `open` where a call may begin; `end` where it is complete; `close` where markup
-            without a call ends; `text` or `reasoning` where what was kept turns out to be that;
-            or nothing.
-        keep: let the next state take the marker too.
+        do: `open` if a call may begin here; `end` if the call is complete; `close` if markup
+            without a call ends; `text` or `reasoning` if the kept text turns out to be text or
+            reasoning; else `""`.
+        keep: whether the next state also takes the marker.
     """
 
     next: str
@@ -72,16 +73,17 @@ class Format:
     """A table of states.
 
     Attributes:
-        name: what users call it.
-        states: by name.
+        name: the name that users write.
+        states: the states by name.
         start: the state in which a text begins.
-        home: the state to go on in after something that only looked like a call.
+        home: the state after text that only looked like a call.
         broken: the state that skips the rest of a malformed call.
-        aliases: what vLLM and SGLang call it, where that is something else.
-        ends_reasoning: the openers that end reasoning which its models leave open; empty where
-            such an opener is a draft of theirs, or where the format has no opener of its own.
-        marks_reasoning: whether it tells reasoning and answer apart too, so that its parser is
-            needed where nothing can be called.
+        aliases: other names, which vLLM and SGLang use.
+        ends_reasoning: the openers that end reasoning which the format's models leave open; empty
+            if such an opener is only a draft in these models' reasoning, or if the format has no
+            opener of its own.
+        marks_reasoning: whether the format also separates reasoning from the answer, so that its
+            parser is needed even if the request has no tools.
     """
 
     name: str
@@ -96,17 +98,17 @@ class Format:
 
 @dataclass(slots=True)
 class Scratch:
-    """Where in its present state a stream is: made anew with each state.
+    """A stream's place within its present state; each state begins with a fresh one.
 
-    It is part of the position, so its attributes never change in place. A state may put something
-    into `json` that does and is not hashable: then there is no position until the state ends.
+    It is part of the position, so its attributes never change in place. A state may store a
+    mutable, unhashable object in `json`: then the stream has no position until the state ends.
 
     Attributes:
         marker: the state of an automaton of markers.
-        pending: text that the state takes again with what comes next.
+        pending: text that the state takes again, together with the next text.
         begun: whether the value here has begun.
-        json: where in a value the text is.
-        text: kept raw, and decides what comes next, so it is short.
+        json: the place within a value.
+        text: raw text that is kept and decides the next step, so it is short.
     """
 
     marker: int = 0
@@ -118,15 +120,15 @@ class Scratch:
 
 @dataclass(slots=True)
 class Call:
-    """What a stream knows of its present call, in whichever state it is.
+    """A stream's knowledge of its present call, which all states share.
 
     Attributes:
-        name: the function's.
+        name: the function's name.
         announced: whether the call can no longer become text again.
         parameter: the name of the present parameter.
-        parameters: how many of them were written, if the parser itself writes the object that they
-            are members of.
-        progress: where in the call a state is that others interrupt.
+        parameters: how many parameters were written, if the parser itself writes the arguments
+            object; else None.
+        progress: the place within the call, for a state that other states interrupt.
         reason: why the call is malformed.
     """
 
@@ -139,25 +141,26 @@ class Call:
 
 
 class StreamParser(Machine):
-    """Text in, events out.
+    """Turns text into events.
 
-    `feed` returns what is certain now, `flush` the rest; afterwards the parser is fresh. How the
-    text is cut into pieces never changes the events, once neighbours of a kind are joined.
+    `feed` returns the events that are certain now, `flush` returns the rest; afterwards the parser
+    is fresh. The way a text is cut into pieces never changes the events, once neighbouring deltas
+    of one kind are joined.
 
     Attributes:
-        events: what the present feed has found so far; states append to it.
+        events: the events of the present feed so far; states append to it.
         calls: how many calls have ended, complete or malformed.
-        completed: how many of them were complete.
-        cut: whether the text that ends was cut off, for states that ask at its end.
-        repeatable: whether the steps since the parser was put at its position depend on nothing
-            else and change nothing else, but for events and text that is kept.
+        completed: how many calls were complete.
+        cut: whether the text was cut off, for states that need to know at its end.
+        repeatable: whether the steps since the parser was set to its position depend on that
+            position alone, and only change the position, emit events and keep text.
         new_parts: the text that these steps have kept, if they were `repeatable`.
 
     Args:
         format: the table.
         types: for each function and parameter the JSON types that its schema allows, for formats
             that write arguments without types.
-        start: begin in this state instead of the format's own.
+        start: the state in which a text begins, by default the format's own.
     """
 
     _shared = Machine._shared | {"format", "_types", "_start", "state"}
@@ -181,7 +184,7 @@ class StreamParser(Machine):
         self.completed = 0
         self.cut = False
         self._call = Call()
-        # Kept from states before, and in this one.
+        # The text kept in earlier states, and in the present state.
         self._raw: list[str] = []
         self._parts: list[str] = []
         self.events: list[Event] = []
@@ -191,18 +194,18 @@ class StreamParser(Machine):
 
     @property
     def held(self) -> str:
-        """The text that was taken and not emitted: it may still be several things."""
+        """The text that was fed but not emitted, since its meaning is still open."""
         self._settle()
         scratch = self.scratch
         return "".join([*self._raw, scratch.text, *self._parts, self.state.waiting(self)])
 
     @property
     def position(self) -> Position | None:
-        """What a step depends on, unless it is not `repeatable`; None where that is no value."""
+        """The value that a `repeatable` step depends on, or None if it is not hashable."""
         scratch = self.scratch
         if scratch.json.__hash__ is None:
             return None
-        # Arguments have the call's number, and replace what was kept before them.
+        # Arguments contain the call's number, and replace the text kept before them.
         call = self.calls if self._call.announced else 0
         return (
             self.state, scratch.marker, scratch.pending, scratch.begun, scratch.json, scratch.text,
@@ -218,22 +221,22 @@ class StreamParser(Machine):
 
     @property
     def call(self) -> Call:
-        """The present call, to read or to change. The step is then not `repeatable`."""
+        """The present call, to read or to change. A step that uses it is not `repeatable`."""
         self.repeatable = False
         return self._call
 
     def schema_types(self) -> frozenset[str] | None:
-        """Return the JSON types that the present parameter's schema allows, None without one."""
+        """Return the JSON types that the present parameter's schema allows, or None without one."""
         call = self.call
         return self._types.get(call.name, {}).get(call.parameter)
 
     def offers(self, name: str) -> bool:
-        """Return whether the request has a function of that name, or says nothing of functions."""
+        """Return whether the request has a function of that name, or lists no functions."""
         self.repeatable = False
         return not self._types or name in self._types
 
     def feed(self, text: str) -> list[Event]:
-        """Take the next piece of text; return the events that are certain now."""
+        """Feed the next piece of text; return the events that are certain now."""
         known = self._node.get(text)
         if known is None:
             return self._feed_new(text)
@@ -241,7 +244,7 @@ class StreamParser(Machine):
         return [*events]
 
     def _feed_new(self, text: str) -> list[Event]:
-        """Take a piece that is new in this position, or of which text is kept."""
+        """Feed a piece that is new in this position, or whose step keeps text."""
         known = self._node.keeping.get(text)
         if known is not None:
             output, part, self._node = known
@@ -258,11 +261,11 @@ class StreamParser(Machine):
         return events
 
     def step(self, text: str, events: list[Event]) -> None:
-        """Do what `feed` does, without looking the step up; the parser has left its node.
+        """Do the work of `feed` without looking the step up; the parser has left its node.
 
         Args:
             text: the next piece.
-            events: the events are appended to it.
+            events: the list to which the step appends its events.
         """
         own, self.events = self.events, events
         if len(text) <= _WINDOW:
@@ -273,7 +276,7 @@ class StreamParser(Machine):
         self.events = own
 
     def pour(self, text: str) -> None:
-        """Let the states take a text, one after the other."""
+        """Feed a text to the states, one after another."""
         while text:
             text = self.state.take(self, text)
 
@@ -281,8 +284,9 @@ class StreamParser(Machine):
         """End the text; return the rest of the events. A second flush returns an empty list.
 
         Args:
-            cut: the text was cut off, by a length or an abort: a call that lacks only its closing
-                marker is `Malformed`. Where the model itself has ended, such a call is complete.
+            cut: whether the text was cut off, by a length limit or an abort. If so, a call that
+                lacks only its closing marker is `Malformed`. If the model itself has ended the
+                text, such a call is complete.
         """
         self.leave()
         self.cut = cut
@@ -299,19 +303,19 @@ class StreamParser(Machine):
         self._raw.append(text)
 
     def note(self, text: str) -> None:
-        """Keep text raw, as part of the position while it is short."""
+        """Keep text raw; while it is short, it is part of the position."""
         if len(self.scratch.text) + len(text) <= LONGEST_PIECE:
             self.scratch.text += text
         else:
             self.hold(text)
 
     def keep(self, text: str) -> None:
-        """Keep text raw that decides nothing until `recall`."""
+        """Keep raw text that decides nothing until `recall`."""
         self._parts.append(text)
         self.new_parts.append(text)
 
     def recall(self) -> str:
-        """Return what `keep` has kept in this state. The step is then not `repeatable`."""
+        """Return the text of `keep` in this state. A step that calls this is not `repeatable`."""
         self.repeatable = False
         return "".join(self._parts)
 
@@ -322,7 +326,7 @@ class StreamParser(Machine):
         self.scratch = Scratch()
 
     def follow(self, on: On, marker: str) -> str:
-        """Go where a marker leads; return what the next state should take of it."""
+        """Go to the state that a marker leads to; return the marker if that state takes it."""
         if on.do == "open":
             self._release()
         if on.do == "end":
@@ -363,7 +367,7 @@ class StreamParser(Machine):
         self._call = Call()
 
     def fail(self, reason: str, rest: str = "") -> str:
-        """Give up the call because of what comes next; return what the next state should take."""
+        """Give up the call before `rest`; return the text that the next state should take."""
         rest = self.state.waiting(self) + rest
         if self.call.announced:
             self._call.reason = reason
@@ -375,7 +379,7 @@ class StreamParser(Machine):
         return rest
 
     def malformed(self) -> None:
-        """End a call that cannot be completed, with all that was kept of it."""
+        """End a call that cannot be completed: emit all of its kept text as `Malformed`."""
         self._hold_scratch()
         self.events.append(Malformed(self.calls, "".join(self._raw), self._call.reason))
         self._raw.clear()
@@ -383,7 +387,7 @@ class StreamParser(Machine):
         self._call = Call()
 
     def _hold_scratch(self) -> None:
-        """Keep raw what the state has kept."""
+        """Move the text that was kept in this state to the raw text."""
         self.repeatable = False
         scratch = self.scratch
         if scratch.text or self._parts:
@@ -393,7 +397,7 @@ class StreamParser(Machine):
             self.new_parts.clear()
 
     def _forget(self) -> None:
-        """Drop what was kept: it was emitted, as it is or as something else."""
+        """Drop the kept text: it was emitted, unchanged or in another form."""
         self.repeatable = False
         self.scratch.text = ""
         self._parts.clear()
@@ -401,7 +405,7 @@ class StreamParser(Machine):
         self._raw.clear()
 
     def _release(self, kind: type[TextDelta] | type[ReasoningDelta] = TextDelta) -> None:
-        """Emit what was kept as text."""
+        """Emit the kept text."""
         self._hold_scratch()
         text = "".join(self._raw)
         self._raw.clear()

@@ -15,12 +15,13 @@ def create_tool_parser(
 ) -> StreamParser:
     """Return a parser for a family of models.
 
-    Its `feed(text)` returns the events that are certain, `flush()` the rest; `held` is what waits.
+    Its `feed(text)` returns the events that are certain, `flush()` returns the rest, and `held` is
+    the held text.
 
     Args:
-        format: the name of the format, or another name of it; `FORMATS` has them.
+        format: the name or an alias of a format in `FORMATS`.
         tools: the tools of the request. Formats that write arguments as tagged text take the types
-            of parameters from their schemas; a parameter without a schema is a string.
+            of parameters from the tools' schemas; a parameter without a schema is a string.
 
     Raises:
         ValueError: the format is unknown, or a schema is invalid; the message says which.
@@ -32,10 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Show the events of the text on standard input, piece by piece; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m mini_vllm.text.tool_parsers",
-        description="Show the events that a text becomes while it arrives.",
+        description="Show the events that a text produces as it arrives.",
     )
     parser.add_argument(
-        "format", metavar="FORMAT", help=f"{', '.join(sorted(FORMATS))}, or another name of one"
+        "format", metavar="FORMAT", help=f"{', '.join(sorted(FORMATS))}, or an alias"
     )
     parser.add_argument(
         "--size", type=int, default=16, help="characters in a piece (default: %(default)s)"

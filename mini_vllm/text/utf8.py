@@ -1,9 +1,9 @@
-r"""How much of a byte stream is text already, and how any bytes become well-formed text.
+r"""How much of a byte stream can be decoded already, and how any bytes become well-formed text.
 
-CPython's decoder does the work; what this file adds is the exact boundary. The only bytes worth
-waiting for are a *viable prefix*: a proper prefix of some well-formed character, at most 3 bytes.
-`ED A0` could only become a surrogate, so it is replaced at once, where the standard library's
-incremental decoder would hold it.
+CPython's decoder does the work; this file adds the exact boundary. The only bytes worth holding are
+a *viable prefix*: a proper prefix of some well-formed character, at most 3 bytes. `ED A0` could
+only become a surrogate, so it is replaced at once; the standard library's incremental decoder would
+hold it.
 
 Source: The Unicode Standard, chapter 3, table 3-7 and section 3.9 on maximal subparts.
 """
@@ -19,8 +19,8 @@ _SECOND = {0xE0: (0xA0, 0xBF), 0xED: (0x80, 0x9F), 0xF0: (0x90, 0xBF), 0xF4: (0x
 class ReplacementPolicy(Enum):
     """How many U+FFFD an ill-formed sequence becomes; the value is the codec error handler.
 
-    `MAXIMAL_SUBPART` is what WHATWG decoders, CPython and Rust do: one for a sequence that is legal
-    but cut short. `PER_BYTE` gives one for each of its bytes.
+    `MAXIMAL_SUBPART` is the rule of WHATWG decoders, CPython and Rust: one for a legal sequence
+    that is cut short. `PER_BYTE` makes one for each byte of such a sequence.
     """
 
     MAXIMAL_SUBPART = "replace"
@@ -37,7 +37,7 @@ codecs.register_error(ReplacementPolicy.PER_BYTE.value, _replace_per_byte)
 
 
 def utf8_expected_len(first_byte: int) -> int:
-    """Return the length of the character that starts with `first_byte`; 0 where none starts.
+    """Return the length of the character that starts with `first_byte`, or 0 if none does.
 
     Raises:
         ValueError: `first_byte` is outside 0-255.
@@ -52,7 +52,7 @@ def utf8_expected_len(first_byte: int) -> int:
 def last_complete_utf8_end(data: bytes | bytearray) -> int:
     r"""Return how much of `data` is decided, whatever follows: all but a viable prefix at its end.
 
-    What lies before is not judged: ill-formed bytes there are as decided as text.
+    The bytes before that prefix are not validated: ill-formed bytes are as decided as text.
 
     >>> last_complete_utf8_end(b"abc\xf0\x9f\x94"), last_complete_utf8_end(b"\xed\xa0")
     (3, 2)
@@ -70,10 +70,10 @@ def last_complete_utf8_end(data: bytes | bytearray) -> int:
 
 
 def flush_to_boundary(buffer: bytearray) -> bytes:
-    r"""Take from a buffer the bytes that may be sent, and leave it a viable prefix at its end.
+    r"""Remove from a buffer the bytes that may be sent, and return them; a viable prefix stays.
 
-    For servers that send bytes as they are, such as those of one token after the other: of
-    well-formed text no client ever gets half a character. What is left at the end was cut off.
+    For servers that send raw bytes, such as those of one token after another: no client ever gets
+    half a character of well-formed text. Bytes that stay at the end of the stream were cut off.
 
     >>> buffer = bytearray(b"ok\xf0\x9f")
     >>> flush_to_boundary(buffer), bytes(buffer)
@@ -90,11 +90,11 @@ def sanitize_utf8_streaming(
     pending: bytearray,
     policy: ReplacementPolicy = ReplacementPolicy.MAXIMAL_SUBPART,
 ) -> str:
-    """Return the text that `pending` and `data` decide together; `pending` keeps the open end.
+    """Return the text that `pending` and `data` decide together; undecided bytes stay in `pending`.
 
     Args:
         data: the next bytes.
-        pending: at most 3 bytes that wait; changed in place.
+        pending: the held bytes, at most 3; changed in place.
         policy: how ill-formed bytes are replaced.
     """
     pending += data
@@ -107,14 +107,14 @@ def sanitize_utf8_streaming(
 def sanitize_utf8_flush(
     pending: bytearray, policy: ReplacementPolicy = ReplacementPolicy.MAXIMAL_SUBPART
 ) -> str:
-    """Return replacements for what still waits, since it was cut off, and clear it."""
+    """Settle the held bytes, which were cut off: return U+FFFD for them, and clear `pending`."""
     text = pending.decode("utf-8", policy.value)
     pending.clear()
     return text
 
 
 class Utf8Sanitizer:
-    r"""Bytes in, well-formed text out, with the pending bytes kept inside.
+    r"""Turns bytes into well-formed text, and keeps the pending bytes itself.
 
     For sources that hand over raw bytes; token ids go through a `DecodeStream` instead.
 
@@ -129,13 +129,13 @@ class Utf8Sanitizer:
 
     @property
     def pending(self) -> bytes:
-        """The bytes that wait for the rest of their character, at most 3."""
+        """The held bytes of an incomplete character, at most 3."""
         return bytes(self._pending)
 
     def feed(self, data: bytes) -> str:
-        """Take bytes; return the text that is certain now."""
+        """Feed bytes; return the text that is certain now."""
         return sanitize_utf8_streaming(data, self._pending, self._policy)
 
     def flush(self) -> str:
-        """End the stream: return the replacement of what waits. A second flush returns `""`."""
+        """End the stream: return U+FFFD for the held bytes. A second flush returns `""`."""
         return sanitize_utf8_flush(self._pending, self._policy)

@@ -1,8 +1,8 @@
-"""JSON texts that are complete: read at once, and never deeper than a bound.
+"""Reads complete JSON texts, never deeper than a bound.
 
-How deep `json` and msgspec read depends on the Python: about 1,000 levels in 3.11, 10,000 in 3.13,
-and in 3.14 as many as the stack has room for. So the open brackets are counted before a text is
-read, and the bound is the same everywhere.
+The depth that `json` and msgspec read depends on the Python version: about 1,000 levels in 3.11,
+10,000 in 3.13, and in 3.14 as many as fit on the stack. So the open brackets are counted before a
+text is read, and the bound is the same everywhere.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 from mini_vllm.text.json_scanner import DEEPEST
 
-# A string without an end reaches to the end of the text: nothing is looked at twice.
+# A string without an end reaches to the end of the text, so no character is read twice.
 _STRINGS = re.compile(rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"?')
 # 255 is -1 as a signed byte.
 _STEPS = bytes.maketrans(b"[{]}", b"\1\1\xff\xff")
@@ -24,16 +24,16 @@ class JsonDepthError(ValueError):
 
 
 def check_json_depth(text: str, most: int = DEEPEST) -> None:
-    """Demand that the brackets of a JSON text are not nested too deep.
+    """Check that the brackets of a JSON text are not nested too deep.
 
     Args:
-        text: valid or not; only its brackets outside of strings count.
-        most: how many may be open at the same time. The default is that of streamed arguments: no
-            request, tool, schema or configuration of a model comes near it, and it is a quarter of
-            what the strictest Python reads.
+        text: valid or invalid JSON; only brackets outside of strings count.
+        most: how many brackets may be open at the same time. The default is the limit of streamed
+            arguments. No request, tool, schema or configuration of a model is nearly that deep, and
+            the limit is a quarter of the depth that the strictest Python reads.
 
     Raises:
-        JsonDepthError: more are open.
+        JsonDepthError: more brackets are open.
     """
     if text.count("[") + text.count("{") <= most:
         return
@@ -46,8 +46,8 @@ def load_json(text: str) -> Any:
     """Return the value of a JSON text, as `json.loads` does.
 
     Raises:
-        JsonDepthError: it is nested more than 256 deep.
-        ValueError: it is not JSON, or has a whole number of more digits than Python reads.
+        JsonDepthError: the text is nested more than 256 deep.
+        ValueError: the text is not JSON, or has an integer of more digits than Python reads.
     """
     check_json_depth(text)
     return json.loads(text)

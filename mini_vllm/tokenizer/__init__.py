@@ -1,7 +1,7 @@
 """Token ids to text and back.
 
-Backends that need a library are imported when they are first used, so that what has none, such as a
-Python in a browser, can import the others.
+Backends that need a library are imported when they are first used. So a Python without these
+libraries, for example in a browser, can import the other backends.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
 """Look at a tokenizer: `python -m mini_vllm.tokenizer PATH-OR-NAME --text "..."`.
 
-For each token it shows the id, the vocabulary's spelling, the bytes, and what a stream emits and
-holds at that moment.
+For each token it shows the id, the vocabulary's spelling, the bytes, and the text that a stream
+emits and holds at that moment.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
         description="Show the ids, pieces and bytes of a text, and how they stream.",
-        epilog="A hub repository needs a network, and HF_TOKEN where it is gated.",
+        epilog="A hub repository needs a network, and HF_TOKEN if it is gated.",
     )
     parser.add_argument(
         "tokenizer",

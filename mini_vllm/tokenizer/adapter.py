@@ -1,4 +1,4 @@
-"""A tokenizer of the `tokenizers` library wherever one of ours is expected."""
+"""Accepts a tokenizer of the `tokenizers` library wherever one of ours is expected."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 def as_tokenizer(tokenizer: Any) -> Tokenizer:
     """Return a tokenizer that fits the protocol: a `tokenizers.Tokenizer` is wrapped.
 
-    The same object is wrapped once, for as long as it is among the last few; what is added to it
-    later is not seen.
+    An object is wrapped once, for as long as it is among the last few that were wrapped. Tokens
+    that are added to the object later are not seen.
     """
     fitting: Tokenizer = tokenizer
     if type(tokenizer).__module__.partition(".")[0] == "tokenizers":
@@ -22,8 +22,8 @@ def as_tokenizer(tokenizer: Any) -> Tokenizer:
 
 
 def pieces_of(tokenizer: Any) -> PieceTable | None:
-    """Return the table of pieces of whatever `as_tokenizer` takes."""
-    # Every new stream asks here, and nearly always a tokenizer that fits.
+    """Return the table of pieces of any tokenizer that `as_tokenizer` takes."""
+    # Every new stream calls this, nearly always with a tokenizer that fits.
     try:
         return tokenizer.pieces  # type: ignore[no-any-return]
     except AttributeError:

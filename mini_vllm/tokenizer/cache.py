@@ -1,13 +1,13 @@
 """A cache in front of `encode`, on two levels, that never changes a result.
 
-L0 keeps the encodings of whole texts. L1 keeps those of the segments that special tokens end: of a
-chat prompt that begins like an earlier one, or repeats its turns, only the rest is encoded. The
-text after the last special token is not kept by L1, because it is what differs between prompts. It
-is for texts in which all special tokens count: where only some do, the text is kept as a whole.
+L0 keeps the encodings of whole texts. L1 keeps the encodings of the segments that special tokens
+end: if a chat prompt begins like an earlier prompt, or repeats its turns, only the rest is encoded.
+L1 does not keep the text after the last special token, because that text differs between prompts.
+L1 is for texts in which all special tokens count; if only some count, the text is kept as a whole.
 
-L1 relies on a tokenizer that always splits at some special tokens, so that a text's encoding is
-that of its segments in a row; for others it is refused. A cache belongs to one tokenizer object,
-and is neither shared nor saved: a copy or a pickle has an empty one.
+L1 relies on a tokenizer that always splits at some special tokens, so that the encoding of a text
+consists of those of its segments; it is refused for other tokenizers. A cache belongs to one
+tokenizer object, and is neither shared nor saved: a copy or a pickle has an empty cache.
 """
 
 import threading
@@ -35,14 +35,14 @@ _Key = tuple[str, bool, _Allowed]
 
 @dataclass(frozen=True, slots=True)
 class CacheConfig:
-    """Which levels there are, and how large.
+    """The levels of a cache, and their sizes.
 
     Args:
         enable_l0: keep the encodings of whole texts.
-        l0_max_entries: of at most so many texts.
-        l0_max_memory: in at most so many bytes.
+        l0_max_entries: the largest number of texts in L0.
+        l0_max_memory: the largest size of L0, in bytes.
         enable_l1: keep the encodings of segments that special tokens end.
-        l1_max_memory: in at most so many bytes.
+        l1_max_memory: the largest size of L1, in bytes.
 
     Raises:
         ValueError: a bound is not positive.
@@ -66,7 +66,7 @@ class CacheConfig:
 
 @dataclass(frozen=True, slots=True)
 class LevelStats:
-    """What a level was asked for since it was made, and what it holds (memory in bytes)."""
+    """The look-ups of a level since it was made, and its present size (memory in bytes)."""
 
     hits: int = 0
     misses: int = 0
@@ -75,7 +75,7 @@ class LevelStats:
 
     @property
     def hit_rate(self) -> float:
-        """The share of look-ups that were hits; 0 before the first one."""
+        """The share of look-ups that were hits; 0 before the first look-up."""
         return self.hits / max(1, self.hits + self.misses)
 
 
@@ -88,16 +88,16 @@ class CacheStats:
 
 
 class CachedTokenizer(TokenizerWrapper):
-    """A tokenizer that remembers what it has encoded. Threads may share it.
+    """A tokenizer that remembers its encodings. Threads may share it.
 
     Args:
-        inner: the tokenizer. L1 needs its attribute `splits_at_specials`, the special tokens
-            whose text is always cut out first, alone, and after which text is encoded as if it
-            stood at the start, without special tokens.
+        inner: the tokenizer. L1 needs its attribute `splits_at_specials`: the special tokens whose
+            text is always cut out first, alone. Text after such a token is encoded like text at the
+            start, without special tokens.
         config: the levels; by default L0 alone.
 
     Raises:
-        ValueError: L1 is asked for and `inner` does not say that it splits at special tokens.
+        ValueError: L1 is enabled, and `inner` does not say that it splits at special tokens.
     """
 
     def __init__(self, inner: Tokenizer, config: CacheConfig | None = None) -> None:
@@ -121,7 +121,7 @@ class CachedTokenizer(TokenizerWrapper):
 
     @property
     def stats(self) -> CacheStats:
-        """What was found and what is held at this moment."""
+        """The hits, misses and sizes of the levels at this moment."""
         return CacheStats(
             self._texts.stats() if self._texts_on else None,
             self._segments.stats() if self._segments_on else None,
@@ -134,14 +134,14 @@ class CachedTokenizer(TokenizerWrapper):
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = NONE,
     ) -> Encoding:
-        """Return what the inner tokenizer's `encode` returns; on a hit in L0 the same object again.
+        """Return the inner tokenizer's encoding of `text`; on a hit in L0 the same object again.
 
         Raises:
             EncodeError: the text cannot be encoded.
         """
         allowed = fixed(allowed_special)
         if isinstance(allowed, At):
-            # Rare, and never the same twice.
+            # Rare, and never repeated.
             return self._encode_inner(text, add_special_tokens, allowed)
         segments = self._segments_on and allowed == "all"
         encode = self._encode_segments if segments else self._encode_inner
@@ -149,11 +149,11 @@ class CachedTokenizer(TokenizerWrapper):
             return self._texts.encode((text, add_special_tokens, allowed), encode)
         return encode(text, add_special_tokens, allowed)
 
-    # One by one: each text may be known.
+    # One by one, because each text may be in the cache.
     encode_batch = Encoder.encode_batch
 
     def clear(self) -> None:
-        """Forget all encodings. Hits and misses go on counting."""
+        """Forget all encodings. The counts of hits and misses stay."""
         self._texts.clear()
         self._segments.clear()
 
@@ -193,7 +193,7 @@ class _Level:
         self._memory = self._hits = self._misses = 0
 
     def encode(self, key: _Key, encode: Callable[[str, bool, _Allowed], Encoding]) -> Encoding:
-        """Return the encoding that is kept, or keep what `encode` returns."""
+        """Return the cached encoding of a key; without one, call `encode` and cache its result."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None:
@@ -209,7 +209,7 @@ class _Level:
     def _put(self, key: _Key, encoding: Encoding) -> None:
         size = _size(key, encoding)
         with self._lock:
-            # Keeping an entry that would push out everything else and still not fit helps nobody.
+            # Do not keep an entry that would replace all others and still not fit.
             if size > self._max_memory or key in self._entries:
                 return
             self._entries[key] = encoding, size
@@ -237,7 +237,7 @@ _SPAN_BYTES = getsizeof((0, 0)) + 2 * _ID_BYTES
 
 
 def _size(key: _Key, encoding: Encoding) -> int:
-    """Return the bytes that an entry takes, counting objects that others share in full."""
+    """Return the bytes that an entry takes; objects that entries share count in full."""
     columns = (encoding.ids, encoding.tokens, encoding.offsets, encoding.special_mask)
     return (
         sum(map(getsizeof, (key, key[0], encoding, *columns)))

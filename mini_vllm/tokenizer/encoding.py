@@ -1,4 +1,4 @@
-"""The result of encoding a text: ids, and where each of them comes from."""
+"""The result of encoding a text: its ids, and the part of the text that each id covers."""
 
 import hashlib
 import re
@@ -29,10 +29,10 @@ class Encoding:
     Attributes:
         ids: the token ids.
         kind: the family of tokenizer.
-        tokens: the text of each token as the vocabulary spells it, if the tokenizer tells.
+        tokens: the text of each token as the vocabulary spells it, or None if unknown.
         offsets: for each token the span of the *original* text that it covers, in characters. All
-            tokens of a split character have its span; special tokens that the encoder added have
-            (0, 0).
+            tokens of a split character have that character's span. Special tokens that the encoder
+            added have (0, 0).
         special_mask: for each token whether the encoder added it.
     """
 
@@ -63,8 +63,7 @@ class Encoding:
     def block_hashes(self, block_size: int) -> list[int]:
         """Return a hash for each full block of `block_size` ids, chained over the blocks before.
 
-        Two sequences have equal hashes for as long as their blocks are equal: what a prefix cache
-        looks up.
+        Two sequences have equal hashes up to the first block that differs, as a prefix cache needs.
 
         Raises:
             ValueError: `block_size` is less than 1.
@@ -94,7 +93,7 @@ def character_offsets(text: str) -> list[tuple[int, int]]:
 
 
 def joined(parts: Sequence[tuple[int, Encoding]]) -> Encoding:
-    """Return encodings in a row as one; each comes with the place where its text starts."""
+    """Return consecutive encodings as one; each part has the place at which its text starts."""
     if len(parts) == 1:
         return parts[0][1]
 
@@ -118,23 +117,23 @@ class At:
     """Special tokens count at these places of the text, and nowhere else.
 
     Attributes:
-        spans: start and end of each, in characters; the text between them is a special token.
+        spans: start and end of each place, in characters; the text between is a special token.
     """
 
     spans: tuple[tuple[int, int], ...]
 
 
-# Which special tokens count as such inside a text: those of these texts, all, or those at certain
-# places. The name is tiktoken's.
+# The special tokens that count as special inside a text: the tokens with these texts, all tokens,
+# or those at certain places. The name is tiktoken's.
 AllowedSpecial = Collection[str] | Literal["all"] | At
 NONE: frozenset[str] = frozenset()
 
 
 def fixed(allowed: AllowedSpecial) -> frozenset[str] | Literal["all"] | At:
-    """Return the same in a form that can be a key.
+    """Return `allowed` in a form that can be a dictionary key.
 
     Raises:
-        ValueError: it is a text other than "all".
+        ValueError: `allowed` is a text other than "all".
     """
     if isinstance(allowed, At | frozenset) or allowed == "all":
         return allowed
@@ -146,7 +145,7 @@ def fixed(allowed: AllowedSpecial) -> frozenset[str] | Literal["all"] | At:
 
 
 class SpecialPlace(NamedTuple):
-    """A special token in a text, with the white space that it takes in, if it takes any."""
+    """A special token in a text, including the white space that it absorbs, if any."""
 
     start: int
     end: int
@@ -154,13 +153,13 @@ class SpecialPlace(NamedTuple):
 
 
 class SpecialFinder:
-    """Finds special tokens in texts: the leftmost, and the longest of those that start there.
+    """Finds special tokens in texts: the leftmost token, and the longest that starts there.
 
     Args:
-        tokens: their texts.
-        lstrip: those that take in the white space before them.
-        rstrip: those that take in the white space behind them.
-        single_word: those that count only where no letter, digit or underscore is beside them.
+        tokens: the texts of the tokens.
+        lstrip: the tokens that absorb the white space before them.
+        rstrip: the tokens that absorb the white space after them.
+        single_word: the tokens that do not count next to a letter, digit or underscore.
     """
 
     def __init__(
@@ -176,7 +175,7 @@ class SpecialFinder:
         self._single_word = frozenset(single_word)
 
     def places(self, text: str, allowed: AllowedSpecial) -> list[SpecialPlace]:
-        """Return where special tokens count in `text`, from left to right."""
+        """Return the places of the special tokens that count in `text`, from left to right."""
         allowed = fixed(allowed)
         if isinstance(allowed, At):
             spans = [span for span in allowed.spans if text[slice(*span)] in self._tokens]
@@ -212,10 +211,10 @@ def encode_between(
     Args:
         text: the text.
         places: the special tokens in it.
-        ids: the id of each of them.
-        encode: encodes the text before, between and after them.
-        kind: of the encoding.
-        behind: encodes the text between and after them, where that is another matter.
+        ids: the id of each special token.
+        encode: encodes the text before, between and after the special tokens.
+        kind: the kind of the encoding.
+        behind: encodes the text between and after them, if that needs another encoder.
     """
     parts: list[tuple[int, Encoding]] = []
     done = 0
@@ -232,7 +231,7 @@ def encode_between(
 
 @lru_cache(maxsize=64)
 def special_pattern(tokens: frozenset[str]) -> re.Pattern[str]:
-    """Return the pattern of the leftmost longest of some tokens; without any it never matches."""
+    """Return a pattern for the leftmost longest token; without tokens it never matches."""
     longest_first = sorted(filter(None, tokens), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
 
@@ -245,7 +244,7 @@ def utf8(text: str) -> bytes:
     """Return the bytes of a text.
 
     Raises:
-        EncodeError: it contains a lone surrogate, which has no UTF-8 form.
+        EncodeError: the text contains a lone surrogate, which has no UTF-8 form.
     """
     try:
         return text.encode("utf-8")

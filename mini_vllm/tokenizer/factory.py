@@ -1,4 +1,4 @@
-"""One call for any tokenizer: a file, a folder, a model's name, or a repository of the hub.
+"""Makes any tokenizer: from a file, a folder, a model's name, or a repository of the hub.
 
 Only `ORGANISATION/MODEL` is looked up at the hub; a bare name never downloads anything.
 """
@@ -34,22 +34,23 @@ def create_tokenizer(
 ) -> Tokenizer:
     """Return the tokenizer of a file, a folder, a model name, or a hub repository.
 
-    Tried in this order: `byte`, `mock` (or `test`), an existing path, the model map, the hub.
+    The function tries in this order: `byte`, `mock` (or `test`), an existing path, the model map,
+    the hub.
 
     Args:
-        name_or_path: what to load. A tokenizer of the `tokenizers` library is wrapped.
-        model_map: names and what they stand for; by default the built-in rules and those of the
-            file that MINI_VLLM_MODEL_MAP names.
+        name_or_path: the tokenizer to load. An object of the `tokenizers` library is wrapped.
+        model_map: the rules for model names; by default the built-in rules and those of the file
+            that MINI_VLLM_MODEL_MAP names.
         chat_template_path: a template file to use instead of the model's own.
-        metrics: where the load, and later each use of the tokenizer and of its streams, is counted
-            and timed.
+        metrics: the instruments that count and time the load, and later each use of the tokenizer
+            and of its streams.
 
     Raises:
-        TokenizerFileNotFound: it looks like a path, and nothing is there.
+        TokenizerFileNotFound: the name looks like a path, and the path does not exist.
         UnsupportedFormat: a file is of a kind that we cannot read.
         CorruptModelFile: a file is damaged.
-        UnknownModel: a bare name that the map does not know.
-        HubError: the hub does not have it, or cannot be reached.
+        UnknownModel: the map does not know a bare name.
+        HubError: the hub does not have the repository, or cannot be reached.
     """
     if metrics is not None:
         from mini_vllm.tokenizer.metered import metered_load
@@ -87,7 +88,7 @@ async def create_tokenizer_async(
     chat_template_path: str | Path | None = None,
     metrics: "TokenizerMetrics | None" = None,
 ) -> Tokenizer:
-    """Do what `create_tokenizer` does, in a thread, so that the event loop goes on."""
+    """Call `create_tokenizer` in a thread, so that the event loop keeps running."""
     return await asyncio.to_thread(
         create_tokenizer,
         name_or_path,
@@ -109,7 +110,7 @@ def _wrapped(
 
 
 def _from_target(target: str, chat_template_path: str | Path | None) -> Tokenizer:
-    """Return what a rule of the model map stands for: an encoding, a path, or a repository."""
+    """Return the tokenizer of a rule's target: an encoding, a path, or a repository."""
     if target in {model.value for model in TiktokenModel}:
         from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer
 

@@ -1,4 +1,4 @@
-"""Token ids as they come from outside: a list, any sequence or iterable, or an array."""
+"""Token ids from a caller: a list, any sequence or iterable, or an array."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,13 +7,13 @@ def plain_ids(ids: Iterable[int]) -> Sequence[int]:
     """Return ids as a sequence of Python's own integers.
 
     Args:
-        ids: a sequence, which is returned as it is; another iterable; or an array of numpy, torch
-            and others: whatever has `tolist`.
+        ids: a sequence, which is returned unchanged; another iterable; or an array of numpy, torch
+            or another library, that is, any object with `tolist`.
 
     Raises:
         ValueError: an array of more than one dimension, or of none.
     """
-    # A tuple of types: a union is built anew by each call, and every new stream asks here.
+    # A tuple of types: each call would build a union again, and every new stream calls this.
     if isinstance(ids, (list, tuple, bytes, range)):
         return ids
     tolist = getattr(ids, "tolist", None)

@@ -1,4 +1,4 @@
-"""A tokenizer that counts and times what it does; one that is not wrapped pays nothing."""
+"""A tokenizer that counts and times its calls; a tokenizer that is not wrapped has no such cost."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,9 +22,9 @@ def metered_load(load: Callable[[], Tokenizer], metrics: TokenizerMetrics) -> "M
 
 
 class MeteredTokenizer(TokenizerWrapper):
-    """A tokenizer that counts and times what is asked of it.
+    """A tokenizer that counts and times its calls.
 
-    Its streams, stop decoders and text pipelines find `metrics` here, and count there too.
+    Its streams, stop decoders and text pipelines find `metrics` here, and also count there.
 
     Args:
         inner: the tokenizer.
@@ -32,7 +32,7 @@ class MeteredTokenizer(TokenizerWrapper):
 
     Attributes:
         metrics: the instruments.
-        tokenizer_type: its label, such as `huggingface`.
+        tokenizer_type: the tokenizer's label, such as `huggingface`.
     """
 
     def __init__(self, inner: Tokenizer, metrics: TokenizerMetrics) -> None:
@@ -52,7 +52,7 @@ class MeteredTokenizer(TokenizerWrapper):
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = NONE,
     ) -> Encoding:
-        """Encode as the inner tokenizer, counted and timed."""
+        """Encode like the inner tokenizer, and count and time the call."""
         errors = _errors(self.metrics.encode_errors, "encode")
         with errors, self.metrics.encode_duration.time():
             encoding = super().encode(
@@ -69,7 +69,7 @@ class MeteredTokenizer(TokenizerWrapper):
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = NONE,
     ) -> list[Encoding]:
-        """Encode as the inner tokenizer; each text counts as one request."""
+        """Encode like the inner tokenizer; each text counts as one request."""
         texts = list(texts)
         errors = _errors(self.metrics.encode_errors, "encode_batch")
         with errors, self.metrics.encode_batch_duration.time():
@@ -82,7 +82,7 @@ class MeteredTokenizer(TokenizerWrapper):
         return encodings
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
-        """Decode as the inner tokenizer, counted and timed."""
+        """Decode like the inner tokenizer, and count and time the call."""
         ids = plain_ids(ids)
         with _errors(self.metrics.decode_errors, "decode"), self.metrics.decode_duration.time():
             text = super().decode(ids, skip_special_tokens=skip_special_tokens)

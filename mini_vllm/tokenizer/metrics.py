@@ -1,6 +1,6 @@
-"""Prometheus metrics of tokenizers and streams, on a registry of the caller's.
+"""Prometheus metrics of tokenizers and streams, on the caller's registry.
 
-The names are those of SGLang's gateway. `metered` wraps what is to be measured.
+The names are those of SGLang's gateway. `metered` wraps a tokenizer to measure it.
 """
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -17,10 +17,10 @@ class TokenizerMetrics:
     pipeline counts its steps when its text ends.
 
     Args:
-        registry: where they are registered.
+        registry: the registry for the instruments.
 
     Raises:
-        ValueError: the registry has them already.
+        ValueError: the registry already has them.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -89,11 +89,11 @@ class TokenizerMetrics:
         """Count the steps of a text that has ended.
 
         Args:
-            tokens: its ids.
-            incomplete: those that ended inside a character.
-            partial: those after which a possible stop string was held.
-            stop_reason: the stop string or stop id that ended it, or None.
-            visible: whether that is shown.
+            tokens: the number of ids.
+            incomplete: the number of ids that ended inside a character.
+            partial: the number of ids after which a possible stop string was held.
+            stop_reason: the stop string or stop id that ended the text, or None.
+            visible: whether that stop is shown.
         """
         self.stream_tokens.inc(tokens)
         self.stream_incomplete_utf8.inc(incomplete)

@@ -1,8 +1,8 @@
-"""From the name of a model to what encodes its text: a table of rules, read from the top.
+"""Maps the name of a model to its tokenizer: a table of rules, read from the top.
 
 A rule matches a name exactly, by prefix or by regex, and names a target: an encoding of tiktoken
-such as `cl100k_base`, or a path or hub id. The user's rules come before the built-in ones, which
-know OpenAI's models. A file of rules is TOML or JSON:
+such as `cl100k_base`, or a path or hub id. The user's rules precede the built-in rules, which know
+OpenAI's models. A file of rules is TOML or JSON:
 
     [[rules]]
     match = "prefix"           # or "exact" or "regex"
@@ -35,8 +35,8 @@ class ModelRule:
 
     Args:
         match: how `pattern` is compared: "exact", "prefix" or "regex" (of the whole name).
-        pattern: a name, the start of one, or a regex.
-        target: where the model's tokenizer is, as the user wrote it.
+        pattern: a name, the start of a name, or a regex.
+        target: the place of the model's tokenizer, as the user wrote it.
 
     Raises:
         ValueError: a field is missing, empty or not a text, or the regex is invalid.
@@ -83,7 +83,7 @@ _BUILT_IN = (
     ModelRule("regex", r"((davinci|cushman)-)?codex", "p50k_base"),
     ModelRule("regex", r"(text-)?(davinci|curie|babbage|ada)(-001)?", "r50k_base"),
 )
-# With an organisation these are repositories of the hub, which have a chat template as well.
+# With an organisation these are repositories of the hub, which also have a chat template.
 _OPEN_MODELS = (
     ModelRule("regex", r"gpt-oss(-.*)?", "o200k_harmony"),
     ModelRule("regex", r"gpt-?2", "r50k_base"),
@@ -98,7 +98,7 @@ _BUILT_IN_NAMES = (
 
 
 class ModelTokenizerMap:
-    """The user's rules above the built-in ones; the first that matches wins.
+    """The user's rules, then the built-in rules; the first rule that matches wins.
 
     Args:
         rules: the user's rules, as `ModelRule` or as mappings of its three fields.
@@ -114,13 +114,13 @@ class ModelTokenizerMap:
     def load(cls, path: str | Path | None = None) -> "ModelTokenizerMap":
         """Read the rules of a `.toml` or `.json` file.
 
-        Without `path` it is the file that MINI_VLLM_MODEL_MAP names; if that is unset too, only
+        Without `path` it reads the file that MINI_VLLM_MODEL_MAP names. If that is also unset, only
         the built-in rules apply.
 
         Raises:
             TokenizerFileNotFound: the file does not exist.
-            CorruptModelFile: it is not TOML, or not JSON.
-            ValueError: it is another kind of file, or a rule is invalid.
+            CorruptModelFile: the file is not TOML, or not JSON.
+            ValueError: the file is of another kind, or a rule is invalid.
         """
         path = path or os.environ.get(ENVIRONMENT_VARIABLE)
         if not path:

@@ -1,9 +1,9 @@
-"""The table behind exact streaming: which bytes each token id contributes to the text.
+"""The table for exact streaming: which bytes each token id contributes to the text.
 
-For most decoders the text of a sequence is the concatenation of what each token contributes, where
-only the *first* token of a text may contribute something else (one leading space less, say). Two
-columns of bytes then hold everything that `decode` knows, and a stream needs no `decode` at all.
-Two kinds of decoder depend on the one token before as well: they have stream tables of their own.
+For most decoders the text of a sequence is the concatenation of the tokens' pieces. Only the
+*first* token of a text may have another piece, for example without a leading space. Two columns of
+bytes then contain everything that `decode` knows, and a stream needs no `decode` at all. Two kinds
+of decoder also depend on the previous token: they have stream tables of their own.
 
 But: a decoder that rewrites further back has no table; `WindowDecodeStream` serves it.
 """
@@ -30,18 +30,18 @@ _LONGEST_TRIED = 8
 
 
 class StreamTable:
-    """What streams of one tokenizer have learned, shared by all of them.
+    """The steps of all streams of one tokenizer, each computed once.
 
-    A *state* is all that the text of the next id depends on: here the bytes of an open character,
-    or that there was no token yet. Each state has a dictionary, its *joins*, from an id to
-    (text, joins of the next state); under the key `STATE` it holds the state itself. Joins are
-    filled in as ids come by, which are few of the possible ones: at most `MOST_JOINS`, not counting
-    the state in which nothing is open.
+    A *state* is everything that the text of the next id depends on: here the bytes of an incomplete
+    character, or that there was no token yet. Each state has a dictionary, its *joins*, from an id
+    to (text, joins of the next state); under the key `STATE` it holds the state itself. Joins are
+    added for the ids that occur, a small part of all ids: at most `MOST_JOINS`, not counting the
+    state without an incomplete character.
 
     Attributes:
         start: the state before the first token.
-        idle: the state in which nothing is open.
-        identity: stands for the table where its states are remembered, and keeps nothing of it.
+        idle: the state without an incomplete character.
+        identity: represents the table in remembered positions, without keeping it alive.
     """
 
     MOST_JOINS = 1 << 18
@@ -63,7 +63,7 @@ class StreamTable:
             if piece is not None:
                 tail, has_text = piece + tail, True
             if tail and tail[-1] < 0x80:
-                # ASCII, as at the end of most prompts: nothing is open.
+                # ASCII, as at the end of most prompts: no character is incomplete.
                 return self.idle
             if len(tail) > _LONGEST_HOLD:
                 break
@@ -79,7 +79,7 @@ class StreamTable:
         return data[:end].decode("utf-8", "replace"), data[end:]
 
     def held(self, state: State) -> bytes:
-        """Return the bytes that wait in a state."""
+        """Return the bytes that are held in a state."""
         return state if isinstance(state, bytes) else b""
 
     def joins(self, state: State) -> Joins:
@@ -87,7 +87,7 @@ class StreamTable:
         try:
             return self._joins[state]
         except KeyError:
-            # Threads that get here at once must leave with the same one.
+            # Threads that get here at once must leave with the same object.
             return self._joins.setdefault(state, {STATE: state})
 
     def join(self, joins: Joins, token_id: int) -> tuple[str, Joins]:
@@ -95,7 +95,7 @@ class StreamTable:
 
         An id outside the vocabulary adds `""` and changes nothing.
         """
-        # One out of an array of torch is an object of its own each time: no key of a dictionary.
+        # A scalar of torch hashes by identity, so it would be a new key each time.
         token_id = index(token_id)
         if not 0 <= token_id < len(self._rest):
             return "", joins
@@ -107,7 +107,7 @@ class StreamTable:
         return join
 
     def __getstate__(self) -> dict[str, Any]:
-        # What was learned is learned again; its keys mean nothing in another process.
+        # The joins are learned again: their keys mean nothing in another process.
         return {**self.__dict__, "_joins": {}, "_learned": 0}
 
     def text(self, ids: Iterable[int]) -> str:
@@ -121,7 +121,7 @@ class StreamTable:
 
 
 class RepeatTable(StreamTable):
-    """CTC: a token equal to the one before it adds nothing. The state is the id before."""
+    """CTC: a token equal to the previous token adds nothing. The state is the previous id."""
 
     def __init__(self, rest: list[Piece], first: list[Piece]) -> None:
         super().__init__(rest, first)
@@ -143,7 +143,7 @@ class RepeatTable(StreamTable):
 class OwedSpaceTable(StreamTable):
     """BPE with an end-of-word suffix: a space if another token follows, else nothing.
 
-    The state is what the last token owes from its first suffix on.
+    The state is the part of the last token from its first suffix on, which is still owed.
     """
 
     def __init__(self, rest: list[Piece], first: list[Piece], *, suffix: str) -> None:
@@ -152,13 +152,13 @@ class OwedSpaceTable(StreamTable):
         self.idle = self.start = ""
 
     def state_after(self, prompt: Sequence[int]) -> State:
-        """Return what the last token of the prompt owes."""
+        """Return the part that the last token of the prompt still owes."""
         known = (i for i in reversed(prompt) if 0 <= i < len(self._rest))
         last = next((piece for i in known if (piece := self._rest[i]) is not None), b"")
         return self._split(last.decode())[1]
 
     def transition(self, state: State, token_id: int) -> tuple[str, State]:
-        """Pay what is owed, and return the id's text up to its first suffix."""
+        """Return the owed text with the id's text up to its first suffix, and the new state."""
         piece = self._rest[token_id]
         if piece is None:
             return "", state
@@ -166,7 +166,7 @@ class OwedSpaceTable(StreamTable):
         return str(state).replace(self._suffix, " ") + text, owed
 
     def held(self, state: State) -> bytes:
-        """Return what the state owes if nothing follows."""
+        """Return the text that the state owes if no token follows."""
         return str(state).replace(self._suffix, "").encode()
 
     def _split(self, token: str) -> tuple[str, str]:
@@ -179,10 +179,10 @@ class PieceTable:
     """Bytes by token id.
 
     Attributes:
-        rest: what an id contributes anywhere after the start; None for an id without text.
-        first: what it contributes as the first token of a text; the same object if all are equal.
+        rest: the piece of each id after the first token; None for an id without text.
+        first: the piece of each id as the first token; the same object if all pieces are equal.
         special: the ids that `skip_special_tokens` leaves out.
-        make: how the columns become a table for streams.
+        make: turns the columns into a table for streams.
     """
 
     rest: list[Piece]
@@ -202,7 +202,7 @@ class PieceTable:
 
     @cached_property
     def skipping(self) -> StreamTable:
-        """The table for streams that skip special tokens: there these have no text."""
+        """The table for streams that skip special tokens: in it special tokens have no text."""
 
         def skip(column: list[Piece]) -> list[Piece]:
             shown = list(column)
@@ -218,22 +218,22 @@ class PieceTable:
         decode: Callable[[list[int], bool], str],
         samples: Sequence[Sequence[int]] = (),
     ) -> bool:
-        """Return whether the table says what the backend's own `decode` says.
+        """Return whether the table agrees with the backend's own `decode`.
 
         A table is made by the rule that we know for a decoder, and the backend may be newer than
-        the rule. So it is tried at load, on random sequences of well-formed text: on ill-formed
-        bytes some backends deviate from the byte-exact text, and they may.
+        the rule. So the table is tried at load, on random sequences of well-formed text. On
+        ill-formed bytes some backends deviate from the byte-exact text, which is allowed.
 
         Args:
             decode: the backend's decoding of a whole sequence: ids, and whether to skip special
                 tokens.
-            samples: id sequences with split characters, which random ids rarely make; parts of
-                them are tried.
+            samples: id sequences with split characters, which random ids rarely contain; parts of
+                these sequences are tried.
         """
         generator = random.Random(len(self.rest))
         for skip, stream in ((False, self.showing), (True, self.skipping)):
             drawn = generator.sample(range(len(self.rest)), min(_MOST_DRAWN, len(self.rest)))
-            # Tokens of whole characters can stand anywhere, so most of the tried ids are such.
+            # Tokens of whole characters are valid anywhere, so most of the tried ids are of them.
             whole = [i for i in drawn if (piece := self.rest[i]) and _is_whole(piece)]
             for number in range(_TRIED):
                 if samples and number % 4 == 0:

@@ -1,4 +1,4 @@
-"""What a tokenizer is, in two halves that can stand alone."""
+"""The protocols of a tokenizer, and of its two halves: encoder and decoder."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -46,11 +46,12 @@ class Encoder(Protocol):
 
         Args:
             text: the text.
-            add_special_tokens: add those that the model wants around a text, such as BOS.
-            allowed_special: which special tokens count as such where `text` has them: a set of
-                their texts, "all", or `At` certain places. The others are plain text. Tokens that
-                the vocabulary does not declare special, such as `<think>` in many, always count:
-                they are words of the model's language.
+            add_special_tokens: add the special tokens that the model expects around a text, such as
+                BOS.
+            allowed_special: which special tokens in `text` count as special: a set of their texts,
+                "all", or `At` certain places. The others are plain text. Tokens that the vocabulary
+                does not declare special, often `<think>` for example, always count: they are words
+                of the model's language.
 
         Raises:
             EncodeError: the text cannot be encoded.
@@ -67,7 +68,7 @@ class Encoder(Protocol):
         """Return the encodings of the texts, in their order; by default they are made one by one.
 
         Raises:
-            EncodeError: one of them cannot be encoded; it has the index.
+            EncodeError: a text cannot be encoded; the error has the index of the text.
         """
         encodings = []
         for index, text in enumerate(texts):
@@ -115,7 +116,7 @@ class Tokenizer(Encoder, Decoder, Protocol):
 
     @property
     def pieces(self) -> PieceTable | None:
-        """The bytes of each id, or None where the text is not a concatenation of pieces."""
+        """The bytes of each id, or None if the text is not a concatenation of pieces."""
         ...
 
     def token_to_id(self, token: str) -> int | None:
@@ -128,6 +129,6 @@ class Tokenizer(Encoder, Decoder, Protocol):
 
 
 def metrics_of(tokenizer: Any) -> "TokenizerMetrics | None":
-    """Return the instruments of a metered tokenizer, or of one around it; None for any other."""
+    """Return the instruments of a metered tokenizer, or of a wrapper around it; else None."""
     metrics: TokenizerMetrics | None = getattr(tokenizer, "metrics", None)
     return metrics

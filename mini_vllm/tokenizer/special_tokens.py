@@ -15,7 +15,7 @@ from mini_vllm.tokenizer_errors import CorruptModelFile, checked_file
 
 # Far beyond any vocabulary; without a limit one damaged id makes a table of billions.
 _MOST_IDS = 1 << 22
-# What vocabularies call these roles, for models whose configuration does not say.
+# The usual tokens of each role, for models whose configuration does not name them.
 _CANDIDATES = {
     "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<｜begin▁of▁sentence｜>", "[BOS]"),
     "eos": (
@@ -30,14 +30,14 @@ _CANDIDATES = {
 }  # fmt: skip
 # The added tokens that end an answer whatever a configuration says. Source: llama.cpp,
 # src/llama-vocab.cpp, `special_eog_ids` (llama-cpp-python 0.3.36). `</s>` is left out, because it
-# is an ordinary token for some models: it ends an answer where it is the EOS token.
+# is an ordinary token for some models: it ends an answer only if it is the EOS token.
 _ENDS = frozenset((
     "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>",
     "<|calls|>", "<end_of_turn>", "<turn|>", "<|tool_response>", "<|endoftext|>", "<EOT>", "_<EOT>",
     "[EOT]", "[EOS]", "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<｜end▁of▁sentence｜>",
     "[e~[",
 ))  # fmt: skip
-# With these, `<|end|>` ends a message, and the answer may go on (gpt-oss, Solar Open).
+# With these tokens, `<|end|>` ends a message, and the answer may continue (gpt-oss, Solar Open).
 _MESSAGE_FORMATS = (frozenset(("<|return|>", "<|call|>")), frozenset(("<|flush|>", "<|calls|>")))
 
 
@@ -49,15 +49,15 @@ def special_tokens_of(
 ) -> SpecialTokens:
     """Return the special tokens of a vocabulary by role.
 
-    Where a configuration file names a role, that counts: null means none, and so does a token that
-    the vocabulary lacks. Other roles are those that the tokenizer itself names, or are guessed, by
-    the usual names among the declared tokens.
+    If a configuration file names a role, its token counts; null and a token that the vocabulary
+    lacks both mean no token. For other roles the token that the tokenizer itself names counts. The
+    remaining roles are guessed, by the usual names among the declared tokens.
 
     Args:
-        folder: where the configuration files are, or None.
+        folder: the folder of the configuration files, or None.
         vocabulary: the known tokens.
         declared: special tokens that the tokenizer itself names, without roles.
-        own: the roles that it names, None for one that it says it has not.
+        own: the tokens that the tokenizer itself names by role; None for a role without a token.
 
     Raises:
         CorruptModelFile: a configuration file is not a JSON object.
@@ -80,7 +80,7 @@ def special_tokens_of(
 
 
 def ending_tokens(special: Iterable[str]) -> frozenset[str]:
-    """Return those of a vocabulary's special or added tokens that end an answer, by their text."""
+    """Return the special or added tokens of a vocabulary that end an answer, by their text."""
     ends = _ENDS.intersection(special)
     message_ends = any(names <= ends for names in _MESSAGE_FORMATS)
     return ends - {"<|end|>"} if message_ends else ends
@@ -90,7 +90,7 @@ def eos_token_ids_of(folder: Path) -> frozenset[int]:
     """Return the end-of-text ids of `config.json` and `generation_config.json` together.
 
     Raises:
-        CorruptModelFile: one of them is not a JSON object, or an id in it is not an integer.
+        CorruptModelFile: a file is not a JSON object, or an id in it is not an integer.
     """
     ids: set[int] = set()
     for name in ("config.json", "generation_config.json"):
@@ -103,13 +103,13 @@ def eos_token_ids_of(folder: Path) -> frozenset[int]:
 
 
 class AddedToken(NamedTuple):
-    """A token that a configuration adds to a vocabulary; one that is not special is text.
+    """A token that a configuration adds to a vocabulary.
 
     Attributes:
-        id: its id.
-        special: whether it is special.
-        lstrip: whether it takes in the white space before it.
-        rstrip: whether it takes in the white space behind it.
+        id: the token's id.
+        special: whether the token is special; otherwise it is text.
+        lstrip: whether the token absorbs the white space before it.
+        rstrip: whether the token absorbs the white space after it.
     """
 
     id: int
@@ -121,10 +121,10 @@ class AddedToken(NamedTuple):
 def added_tokens_of(folder: Path) -> dict[str, AddedToken]:
     """Return the tokens that configuration files add, by their text.
 
-    `tokenizer_config.json` says all of them; the older `added_tokens.json` has only ids.
+    `tokenizer_config.json` has all attributes; the older `added_tokens.json` has only ids.
 
     Raises:
-        CorruptModelFile: one is not a JSON object, or an added token has no id or no text.
+        CorruptModelFile: a file is not a JSON object, or an added token has no id or no text.
     """
     special, added = special_names_of(folder), {}
     path = folder / "added_tokens.json"
@@ -149,7 +149,7 @@ def _id(value: Any, path: Path) -> int:
 
 
 def special_names_of(folder: Path) -> frozenset[str]:
-    """Return the tokens that configuration files call special: by a role, or by a flag.
+    """Return the tokens that configuration files mark as special, by a role or by a flag.
 
     Raises:
         CorruptModelFile: a configuration file is not a JSON object.
@@ -165,8 +165,8 @@ def read_json_object(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; an empty one if the file is missing.
 
     Raises:
-        CorruptModelFile: it is not a JSON object.
-        UnsupportedFormat: it is far too large.
+        CorruptModelFile: the file is not a JSON object.
+        UnsupportedFormat: the file is far too large.
     """
     if not path.is_file():
         return {}
@@ -182,7 +182,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 def _configured(folder: Path) -> dict[str, Any]:
     """Return the tokens by key, None for null.
 
-    A file gives each as a string or an object with `content`.
+    In a file each token is a string or an object with `content`.
     """
     tokens: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
@@ -195,7 +195,7 @@ def _configured(folder: Path) -> dict[str, Any]:
 
 
 def _rows(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in an object; what else there is `added_tokens_of` complains about."""
+    """Return the objects in an object; `added_tokens_of` reports values of other types."""
     rows = value.values() if isinstance(value, dict) else ()
     return [row for row in rows if isinstance(row, dict)]
 

@@ -1,4 +1,4 @@
-"""A tokenizer around another one: the base of `CachedTokenizer` and `MeteredTokenizer`."""
+"""A tokenizer around another tokenizer: the base of `CachedTokenizer` and `MeteredTokenizer`."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,11 +13,11 @@ from mini_vllm.tokenizer.streams.factory import AnyDecodeStream, create_decode_s
 
 
 class TokenizerWrapper:
-    """Passes everything on to `inner`, also what only some tokenizers have: a chat template.
+    """Passes everything on to `inner`, including a chat template, which only some tokenizers have.
 
     Attributes:
         inner: the tokenizer.
-        metrics: where it and its streams are counted, or None.
+        metrics: the instruments that count the tokenizer and its streams, or None.
     """
 
     def __init__(self, inner: Tokenizer) -> None:
@@ -34,8 +34,8 @@ class TokenizerWrapper:
         """Return the tokenizer of a file or a model's folder, wrapped.
 
         Args:
-            path: what `create_tokenizer_from_file` reads.
-            arguments: what the class takes beside the tokenizer, such as a `CacheConfig`.
+            path: a path that `create_tokenizer_from_file` reads.
+            arguments: further arguments of the class, such as a `CacheConfig`.
 
         Raises:
             TokenizerError: as `create_tokenizer_from_file`.
@@ -46,7 +46,7 @@ class TokenizerWrapper:
     def from_file_with_chat_template(
         cls, path: str | Path, chat_template_path: str | Path | None, *arguments: Any
     ) -> Self:
-        """Do the same with the chat template of another file; None for the model's own.
+        """Do the same with the chat template of a file; None means the model's own.
 
         Raises:
             TokenizerError: as `create_tokenizer_from_file`.
@@ -71,7 +71,7 @@ class TokenizerWrapper:
 
     @property
     def pieces(self) -> PieceTable | None:
-        """The bytes of each id, or None where the text is not the concatenation of pieces."""
+        """The bytes of each id, or None if the text is not a concatenation of pieces."""
         return self.inner.pieces
 
     def encode(
@@ -100,7 +100,7 @@ class TokenizerWrapper:
         """Return the inner tokenizer's encodings of the texts, in their order.
 
         Raises:
-            EncodeError: one of them cannot be encoded; it has the index.
+            EncodeError: a text cannot be encoded; the error has the index of the text.
         """
         return self.inner.encode_batch(
             texts, add_special_tokens=add_special_tokens, allowed_special=allowed_special

@@ -617,7 +617,7 @@ def test_copies_share_what_was_learned_and_are_not_pickled():
     assert MEMORY.learned == learned
     assert other._tools.state is pipeline._tools.state
     assert other._stop._scanner is pipeline._stop._scanner
-    with pytest.raises(TypeError, match="keep the ids, and feed them to a new one"):
+    with pytest.raises(TypeError, match="keep the ids, and feed them to a new pipeline"):
         pickle.dumps(pipeline)
 
 

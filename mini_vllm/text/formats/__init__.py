@@ -1,10 +1,10 @@
-"""The tool-call formats, one table each, in files by what a call looks like.
+"""The tool-call formats, one table each, in files by the form of a call.
 
-In each table `content` is the text around calls, `broken` the way out of a malformed call.
+In each table `content` is the text around calls, and `broken` skips the rest of a malformed call.
 
 The marker that closes a call may be missing before the next opener and, unless the text was cut
-off, at its end. What the model did write is complete then: a JSON object up to its last brace, or
-parameters that are all closed.
+off, at the end of the text. The call is then complete if the model wrote a JSON object up to its
+last brace, or closed all parameters.
 """
 
 import difflib
@@ -30,7 +30,7 @@ FORMATS = {
 }
 ALIASES = {alias: format.name for format in FORMATS.values() for alias in format.aliases}
 
-# What vLLM 0.33.0 or SGLang 0.5.23 read and we do not, and what it takes.
+# The formats that vLLM 0.33.0 or SGLang 0.5.23 read and we do not, and the reasons.
 _ATEM = (
     "its calls count only in messages to a tool, and the header of the first message has no marker "
     "where it begins"

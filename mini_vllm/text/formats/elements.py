@@ -1,8 +1,8 @@
-"""Formats in which each parameter is an element of its own, whose text is no JSON.
+"""Formats in which each parameter is an element of its own, whose text is not JSON.
 
-Most are of two kinds, a function for each, and differ in their markers. Above each table stands its
-grammar; NL is a line break. The text of a parameter has the type that the schemas of the
-request's tools give it, unless the markup says one.
+Most formats are of two kinds, with a function for each kind, and differ in their markers. The
+comment above a table is its grammar; NL is a line break. The text of a parameter has the type that
+the schemas of the request's tools give it, unless the markup names a type.
 """
 
 from dataclasses import replace
@@ -18,8 +18,8 @@ def _functions(name: str, call: str, *, framed: bool = True) -> Format:
     """Return a table of `<function=n>` and `<parameter=k>`, as Qwen3-Coder has it.
 
     A line that begins with `<parameter=` or `</function>` ends a value that has no `</parameter>`,
-    as in vLLM and SGLang; they take these tags anywhere in a value, this leaves them to text that
-    quotes them within a line.
+    as in vLLM and SGLang. Those two engines take these tags anywhere in a value; here a tag within
+    a line is text, since the value may quote it.
     """
     opener, closer = f"<{call}>", f"</{call}>"
     return Format(
@@ -35,7 +35,7 @@ def _functions(name: str, call: str, *, framed: bool = True) -> Format:
                 read=read_name,
                 allowed=LINE,
             ),
-            # In prose this may be something else, so the name may have no spaces.
+            # In prose this may be ordinary text, so the name must not contain spaces.
             "bare name": Header({">": On("parameters")}, forbidden=(opener,), read=read_name),
             "parameters": Gap(
                 {
@@ -95,11 +95,11 @@ def _keys(
 
     Args:
         name: the format's name.
-        tag: what the names of all tags begin with.
+        tag: the prefix of all tag names.
         call: the tag of a call, without `tag`.
         section: the tag around all calls, without `tag`, if there is one.
-        after_name: what may end a function's name, besides the tags of a parameter and a call.
-        types: between key and value the type of the value may stand, in `<arg_type>`.
+        after_name: markers that end a function's name, besides the tags of a parameter and a call.
+        types: whether `<arg_type>` may give the type of a value, between its key and the value.
     """
     opener, closer = f"<{tag}{call}>", f"</{tag}{call}>"
     key, key_end, value = f"<{tag}arg_key>", f"</{tag}arg_key>", f"<{tag}arg_value>"
@@ -180,7 +180,7 @@ K2_HORIZON = _keys("k2_horizon", "ifm|", section="tool_calls", after_name=("\n",
 _MINICPM5 = ('<function name="', '<functionname="')
 
 # (<function name="n"> (<param name="k"> (v | <![CDATA[v]]>) </param>)* </function>)*
-# White space before a value is markup, as is the line break behind one; in CDATA all counts.
+# White space before a value is markup, as is the line break after a value; in CDATA all is text.
 # Models also write <functionname= and <paramname=: vLLM 0.33.0 minicpm5xml_tool_parser.py.
 # Reasoning: vLLM 0.33.0 and SGLang 0.5.23 end it at </think> alone.
 MINICPM5 = Format(

@@ -1,7 +1,7 @@
 """Formats of the Gemma family, whose arguments are objects with bare keys and marked strings.
 
-Above each table stands its grammar. B is an object `{k:v,...}`, where v is a string between two
-markers, a literal, `[v,...]` or such an object.
+The comment above a table is its grammar. B is an object `{k:v,...}`, where v is a string between
+two markers, a literal, `[v,...]` or such an object.
 """
 
 from mini_vllm.text.states.bare_object import BareObject

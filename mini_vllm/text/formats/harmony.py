@@ -1,6 +1,6 @@
 """Harmony, the format of gpt-oss: messages in channels, which are reasoning, calls and answers.
 
-Its grammar stands above the table; J is a JSON object.
+The comment above the table is its grammar; J is a JSON object.
 """
 
 import re
@@ -11,7 +11,7 @@ from mini_vllm.text.stream_parser import Format, On, StreamParser
 
 _HARMONY_RECIPIENT = re.compile(r"to=(\S+?)(?=\s|<\||$)")
 _HARMONY_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
-# The built-in tools, as vLLM 0.33.0 lists them in harmony_utils.py, and what is no tool.
+# The built-in tools, as vLLM 0.33.0 lists them in harmony_utils.py, and recipients without a tool.
 _NO_FUNCTION = re.compile(r"(?:python|browser|container)(?:\..*)?|assistant|functions\.")
 
 
@@ -34,11 +34,11 @@ _HARMONY_END = {
 }
 
 # (<|start|>role)? <|channel|>c (to=functions.n)? (<|constrain|>json)? <|message|> text <|end|>
-# where <|call|> or <|return|> may stand in for <|end|>, and the text of a call is J. The recipient
-# may stand before the channel, and a text may begin with it, as prompts end with the role. A
+# where <|call|> or <|return|> may replace <|end|>, and the text of a call is J. The recipient may
+# precede the channel, and a text may begin with the recipient, since prompts end with the role. A
 # message to a built-in tool or to the assistant itself is for neither the reader nor the client's
-# functions: it is reasoning, and its text, which may be code, stays as it is, but for the channel
-# `final`, which is for the reader.
+# functions: it is reasoning, and its text, which may be code, is unchanged. In the channel
+# `final`, however, such a message is for the reader.
 HARMONY = Format(
     "harmony",
     {

@@ -1,6 +1,6 @@
-"""Formats in which the name stands in a header before the arguments.
+"""Formats in which the name is in a header before the arguments.
 
-Above each table stands its grammar; J is a JSON object.
+The comment above a table is its grammar; J is a JSON object.
 """
 
 import re
@@ -16,9 +16,9 @@ def _in_sections(
     """Return the states of calls in sections.
 
     Args:
-        section: its opening and closing marker.
-        call: those of each call.
-        states: a call's own, from `header` on; the last one leads to `close`.
+        section: the opening and closing marker of a section.
+        call: the opening and closing marker of a call.
+        states: the states of a call, from `header` on; the last state leads to `close`.
     """
     (opener, closer), (begin, end) = section, call
     return {

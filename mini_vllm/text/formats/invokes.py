@@ -1,7 +1,7 @@
 """Formats that write a call as an `invoke` element with a `parameter` element for each argument.
 
-They differ in their markers. Above each table stands its grammar. The text of a parameter has the
-type that the schemas of the request's tools give it, unless the markup says one.
+They differ in their markers. The comment above a table is its grammar. The text of a parameter has
+the type that the schemas of the request's tools give it, unless the markup names a type.
 """
 
 from collections.abc import Mapping
@@ -37,12 +37,12 @@ def _invokes(
         sections: the tag around all calls; then other spellings of its opening tag.
         invoke: the tag of a call.
         parameter: the tag of a parameter.
-        last: what ends the section, where that is not its closing tag.
-        between: other markers that may stand between calls, and before the first.
-        bare: a call of a function that the request offers may stand without the tag around all.
-        dsml: the tags have a token in them that nothing else has. A call may stand without the tag
-            around all, a value ends at the next tag too, and a parameter may say `string="true"`,
-            or `"false"` for JSON. A JSON object may stand for all parameters.
+        last: the marker that ends the section, if it is not the section's closing tag.
+        between: other markers that may be between calls, and before the first call.
+        bare: a call without the section's tag is accepted if the request offers its function.
+        dsml: the tags contain a token that occurs nowhere else. A call without the section's tag is
+            accepted, a value also ends at the next tag, and a parameter may have `string="true"`,
+            or `"false"` for JSON. A JSON object may replace all parameters.
     """
     first, last = f"<{sections[0]}>", last or f"</{sections[0]}>"
     opener, closer = f'<{invoke} name="', f"</{invoke}>"
@@ -55,7 +55,7 @@ def _invokes(
     if dsml:
         ends |= {key: On("key"), closer: On("section", "end")}
     openers = {f"<{section}>": On("section", "open") for section in sections}
-    # What closes the frame of a call ends the call too.
+    # A marker that closes the frame of a call also ends the call.
     frame_ends = [mark for mark, on in (between or {}).items() if on.do == "close"]
     call_ends = {
         closer: On("section", "end"),
@@ -89,8 +89,8 @@ def _invokes(
 
 # <minimax:tool_call> (<invoke name="n"> (<parameter name="k">v</parameter>)* </invoke>)*
 # </minimax:tool_call>
-# A call may stand alone, as in vLLM 0.33.0 parser/minimax_m2.py; SGLang 0.5.23 demands the section.
-# Reasoning: the same file of vLLM, where it ends at a section only.
+# A call without a section is accepted, as in vLLM 0.33.0 parser/minimax_m2.py; SGLang 0.5.23
+# demands the section. Reasoning: the same file of vLLM, where it ends at a section only.
 MINIMAX_M2 = replace(
     _invokes("minimax_m2", ("minimax:tool_call",), bare=True), aliases=("minimax-m2",)
 )
@@ -99,8 +99,8 @@ MINIMAX_M2 = replace(
 DOTS = replace(_invokes("dots", ("dots_function_call",)), ends_reasoning=())
 
 # The same with <｜DSML｜function_calls>, <｜DSML｜invoke name="n"> and
-# <｜DSML｜parameter name="k" string="true">. A JSON object may stand for all parameters: SGLang
-# 0.5.23 deepseekv32_detector.py; vLLM 0.33.0 makes {} of it.
+# <｜DSML｜parameter name="k" string="true">. A JSON object may replace all parameters: SGLang
+# 0.5.23 deepseekv32_detector.py; vLLM 0.33.0 turns it into {}.
 # Drafts of calls stay reasoning: vLLM 0.33.0 and SGLang 0.5.23 end it at </think> alone.
 DEEPSEEK_V32 = replace(
     _invokes(
@@ -115,7 +115,7 @@ DEEPSEEK_V32 = replace(
 )
 
 # The same with <｜DSML｜tool_calls>, which models also spell otherwise: vLLM 0.33.0
-# parser/deepseek_v4.py, where also reasoning ends at it.
+# parser/deepseek_v4.py, where reasoning also ends at this tag.
 DEEPSEEK_V4 = replace(
     _invokes(
         "deepseek_v4",

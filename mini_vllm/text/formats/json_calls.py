@@ -1,6 +1,6 @@
 """Formats in which a call is one JSON object that has the name and the arguments as members.
 
-Above each table stands its grammar; NL is a line break, J a JSON object.
+The comment above a table is its grammar; NL is a line break, J a JSON object.
 """
 
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ MISTRAL = Format(
 )
 
 
-# {"name": n, "parameters": J} ([;,]? {...})*   where the text begins, or behind <|python_tag|>
+# {"name": n, "parameters": J} ([;,]? {...})*   at the start of the text, or after <|python_tag|>
 # anywhere
 LLAMA_JSON = Format(
     "llama_json",
@@ -115,12 +115,12 @@ LLAMA_JSON = Format(
 
 
 def _array(after: On, kind: str = "", **members: Any) -> dict[str, State]:
-    """Return the states of `[{...}, {...}]`, from `array` behind the bracket on.
+    """Return the states of `[{...}, {...}]`, from `array` after the bracket on.
 
     Args:
         after: where the closing bracket leads.
-        kind: a word before the states' names, in a format with several kinds of arrays.
-        members: what `Object` should know of the members.
+        kind: a prefix of the states' names, in a format with several kinds of arrays.
+        members: arguments of `Object` about the members.
     """
     array, call, arguments, next = (
         f"{kind}{name}" for name in ("array", "call", "arguments", "next")
@@ -133,7 +133,7 @@ def _array(after: On, kind: str = "", **members: Any) -> dict[str, State]:
     }
 
 
-# (<tool_calls> [{"name": n, "arguments": J}, ...] </tool_calls>)*   whose end may be missing
+# (<tool_calls> [{"name": n, "arguments": J}, ...] </tool_calls>)*   The end may be missing.
 JAMBA = Format(
     "jamba",
     {
@@ -200,7 +200,7 @@ COHERE_COMMAND3 = Format(
 )
 
 
-# [{"name": n, "arguments": J}, ...]   as the whole text, and anywhere with a mark:
+# [{"name": n, "arguments": J}, ...]   as the whole text, and anywhere with a marker:
 # ```json A ```, <tool_call> A </tool_call> and [TOOL_CALLS] A, where A is such an array
 XLAM = Format(
     "xlam",
@@ -229,7 +229,7 @@ XLAM = Format(
 )
 
 
-# (<|tools_prefix|> [{n: J}, ...] <|tools_suffix|>)*   whose end may be missing
+# (<|tools_prefix|> [{n: J}, ...] <|tools_suffix|>)*   The end may be missing.
 APERTUS = Format(
     "apertus",
     {
@@ -255,10 +255,10 @@ def _tagged(
     """Return the states of objects between tags, as `HERMES` has them.
 
     Args:
-        opener: what stands before an object.
-        closer: what stands behind it.
+        opener: the tag before an object.
+        closer: the tag after an object.
         prose: more markers of the text around the objects.
-        members: what `Object` should know of the members.
+        members: arguments of `Object` about the members.
     """
     return {
         "content": Prose({opener: On("object", "open"), **(prose or {})}),

@@ -1,6 +1,6 @@
-"""Formats in which calls are written as Python writes them.
+"""Formats in which calls are written as Python calls.
 
-Above each table stands its grammar; J is a JSON object.
+The comment above a table is its grammar; J is a JSON object.
 """
 
 from mini_vllm.text.states.basic import Broken, Gap, Json, Prose
@@ -8,7 +8,7 @@ from mini_vllm.text.states.object import Object
 from mini_vllm.text.states.pythonic import PythonCall
 from mini_vllm.text.stream_parser import Format, On
 
-# [f(k=literal, ...), ...] <|python_end|>?   where the text begins, or anywhere behind
+# [f(k=literal, ...), ...] <|python_end|>?   at the start of the text, or anywhere after
 # <|python_start|>
 PYTHONIC = Format(
     "pythonic",
@@ -31,9 +31,9 @@ PYTHONIC = Format(
 )
 
 
-# (<|tool_call_start|> [f(k=literal, ...), ...] <|tool_call_end|>)*   whose end may be missing, with
-# or without brackets, and with {"name": n, "arguments": J} in place of any call. The strings hold
-# shell scripts, so their line breaks are as they are.
+# (<|tool_call_start|> [f(k=literal, ...), ...] <|tool_call_end|>)*   The end may be missing, the
+# brackets may be missing, and {"name": n, "arguments": J} may replace any call. The strings contain
+# shell scripts, so their line breaks are unescaped.
 LFM2 = Format(
     "lfm2",
     {
@@ -59,7 +59,7 @@ LFM2 = Format(
 
 
 # (<function_calls> (f(k=literal, ...) NL)* </function_calls>)*   where true, false and null are
-# literals too
+# also literals
 OLMO3 = Format(
     "olmo3",
     {

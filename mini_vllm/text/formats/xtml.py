@@ -1,6 +1,6 @@
 """XTML, the markup of Kimi K3: tags of three tokens each, with attributes.
 
-Its grammar stands above the table; a value's type is an attribute of its argument.
+The comment above the table is its grammar; a value's type is an attribute of its argument.
 """
 
 from mini_vllm.text.schemas import EVERY_TYPE
@@ -24,7 +24,7 @@ def _unescaped(attribute: str) -> str:
 _TOOLS, _TOOLS_END = "<|open|>tools<|sep|>", "<|close|>tools<|sep|>"
 _CALL, _CALL_END = '<|open|>call tool="', "<|close|>call<|sep|>"
 _ARGUMENT, _ARGUMENT_END = '<|open|>argument key="', "<|close|>argument<|sep|>"
-# What is said around the text for the reader is left out.
+# The frames around the text for the reader, which are left out.
 _FRAMES = ("<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>")
 _VALUES: dict[str, State] = {
     kind: Value({_ARGUMENT_END: On("arguments")}, types=frozenset({kind})) for kind in EVERY_TYPE

@@ -1,10 +1,10 @@
 """Arguments as an object with bare keys, `{k:<|"|>text<|"|>,n:-1,l:[true,{}]}`, to JSON.
 
-A marker stands on both sides of a string, so a string has no escapes. Strings stream as they are
-written; keys and bare literals wait for their end. A key may be written as a string too.
+A string is between two markers, so it has no escapes. Strings stream as they are written; keys and
+bare literals are held until their end. A key may also be written as a string.
 
-The result is what `json.dumps(arguments, ensure_ascii=False)` writes, with the members in the order
-in which the model wrote them.
+The result equals the output of `json.dumps(arguments, ensure_ascii=False)`, with the members in the
+order in which the model wrote them.
 """
 
 import re
@@ -30,13 +30,13 @@ _CLOSES = {"{": "}", "[": "]"}
 
 
 class _Place(NamedTuple):
-    """Where in the object a stream is.
+    """A stream's place in the object.
 
     Attributes:
-        expects: `key`, `colon`, `value`, `item` or `after`; or what it is inside: `bare key`,
-            `key text`, `bare value`, `text` or `typed text`.
-        brackets: the open ones, outermost first.
-        before: what JSON has before the next key or item, and is not emitted yet.
+        expects: the next symbol, `key`, `colon`, `value`, `item` or `after`; or the present item,
+            `bare key`, `key text`, `bare value`, `text` or `typed text`.
+        brackets: the open brackets, outermost first.
+        before: the JSON before the next key or item, if it has not been emitted yet.
         bare: the key or bare literal so far.
     """
 
@@ -51,12 +51,13 @@ _START = _Place()
 
 @dataclass(frozen=True, eq=False)
 class BareObject(State):
-    """The object, from behind its opening brace.
+    """The object, from its opening brace on.
 
     Attributes:
-        then: where its end leads.
-        quote: the marker on both sides of a string.
-        typed: a parameter of another type may stand between these markers too, as its schema says.
+        then: where the object's end leads.
+        quote: the marker before and after a string.
+        typed: whether a parameter of another type may also be between these markers, as its schema
+            says.
     """
 
     then: On
@@ -75,7 +76,7 @@ class BareObject(State):
         at = 0
         while at < len(text):
             place = scratch.json or _START
-            # An index, as long as the object goes on; then what the next state should take.
+            # An index while the object continues; at its end, the text for the next state.
             step = self._step(parser, place, text, at)
             if isinstance(step, str):
                 return step
@@ -158,7 +159,7 @@ class BareObject(State):
             parser.scratch.json = _Place("after", place.brackets, "")
             return end
         if match[0] != ":":
-            return parser.fail(f"{match[0]!r} behind a key", text[end:])
+            return parser.fail(f"{match[0]!r} after a key", text[end:])
         parser.note(":")
         self._end_key(parser, place, bare.strip(SPACE))
         return end + 1
@@ -172,7 +173,7 @@ class BareObject(State):
         parser.note(self.quote)
         if expects == "text":
             parser.arguments('"')
-        # What stood before a key is emitted with it.
+        # The JSON before a key is emitted together with the key.
         before = place.before if expects == "key text" else ""
         parser.scratch.json = _Place(expects, place.brackets, before)
 

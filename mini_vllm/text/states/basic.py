@@ -1,6 +1,6 @@
-"""The states that most formats are made of: prose, gaps, headers, JSON, and the rest of a mess.
+"""The states of most formats: prose, gaps, headers, JSON, and the rest of a malformed call.
 
-Larger kinds have files of their own beside this one.
+Larger kinds of states have files of their own beside this file.
 """
 
 import re
@@ -15,13 +15,13 @@ from mini_vllm.text.stream_parser import On, State, StreamParser
 
 SPACE = " \t\r\n"
 JSON = JsonScanner()
-# A name that nothing but its markers frames: all that fits in a line, spaces and quotes included.
+# A name that only its markers delimit: any text in one line, spaces and quotes included.
 LINE = re.compile(r"\s*[^\n]*\s*")
 
 
 @dataclass(frozen=True, eq=False)
 class Marked(State):
-    """A state with markers. `forbidden` ones lead nowhere: they make what was begun malformed."""
+    """A state with markers. A `forbidden` marker leads nowhere: it makes the call malformed."""
 
     on: Mapping[str, On]
     forbidden: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Prose(Marked):
     kind: type[TextDelta] | type[ReasoningDelta] = TextDelta
 
     def take(self, parser: StreamParser, text: str) -> str:
-        """Emit everything except what may be a marker."""
+        """Emit all text except a possible beginning of a marker."""
         scratch = parser.scratch
         shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
         if shown:
@@ -53,7 +53,7 @@ class Prose(Marked):
         return parser.follow(self.on[marker], marker) + rest
 
     def end(self, parser: StreamParser) -> bool:
-        """Emit what may have been a marker."""
+        """Emit the held beginning of a marker."""
         held = self.waiting(parser)
         if held:
             parser.events.append(self.kind(held))
@@ -71,7 +71,7 @@ class Gap(State):
         on: where the markers lead.
         otherwise: where anything else leads; without it, anything else makes the call malformed.
         may_end: the call lacks only its closing marker, so it is complete if the text ends here
-            without being cut off. What may have been the marker is text then.
+            without being cut off. The held beginning of that marker is then text.
     """
 
     on: Mapping[str, On]
@@ -122,11 +122,11 @@ class Header(Marked):
     """A short text up to a marker, such as a name, which `read` understands.
 
     Attributes:
-        read: takes parser, text and marker; returns the state to go to, `""` for the one that the
+        read: takes parser, text and marker; returns the next state, `""` for the state that the
             marker leads to, or None if the text is not a header.
-        allowed: what the text may be at any moment; the first character that does not fit makes
+        allowed: matches the text so far at any moment; the first character that does not fit makes
             the call malformed.
-        longest: how many characters it may have.
+        longest: how many characters the text may have.
     """
 
     read: Callable[[StreamParser, str, str], str | None] = lambda parser, text, marker: ""
@@ -136,7 +136,7 @@ class Header(Marked):
     def take(self, parser: StreamParser, text: str) -> str:
         """Collect up to the marker, and read."""
         scratch = parser.scratch
-        # No more than can matter, because text that is not a header is scanned again.
+        # Scan only this much, because text that is not a header is scanned again.
         later = text[self.longest + 1 :]
         text = text[: self.longest + 1]
         shown, scratch.marker, marker, rest = self.scanner.scan(scratch.marker, text)
@@ -169,12 +169,12 @@ def announce(parser: StreamParser, name: str, marker: str) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Json(State):
-    """The arguments as a JSON object, passed on as it is written."""
+    """The arguments as a JSON object, emitted unchanged."""
 
     then: On
 
     def take(self, parser: StreamParser, text: str) -> str:
-        """Emit what belongs to the object."""
+        """Emit the characters of the object."""
         scratch = parser.scratch
         state = scratch.json
         if state is None:
@@ -184,7 +184,7 @@ class Json(State):
                 return ""
             if bare[0] != "{":
                 return parser.fail("the arguments are not a JSON object", text)
-            # A header that parameters may follow has begun to count them.
+            # A header before parameters has begun to count them.
             parser.call.parameters = None
             text, state = bare, JSON.start
         taken, scratch.json = JSON.scan(state, text)
@@ -199,7 +199,7 @@ class Json(State):
 
 @dataclass(frozen=True, eq=False)
 class Broken(Marked):
-    """The rest of a malformed call, up to where its format has a safe place again."""
+    """The rest of a malformed call, up to the next safe marker of its format."""
 
     def take(self, parser: StreamParser, text: str) -> str:
         """Keep everything up to the marker."""
@@ -216,7 +216,7 @@ class Broken(Marked):
         return (marker if on.keep else "") + rest
 
     def end(self, parser: StreamParser) -> bool:
-        """Report what was kept as malformed."""
+        """Emit the kept text as malformed."""
         parser.hold(self.waiting(parser))
         parser.scratch.marker = 0
         parser.malformed()

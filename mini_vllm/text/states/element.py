@@ -1,8 +1,9 @@
-"""Parameters that are elements and may hold more of them, turned into JSON by their schemas.
+"""Parameters that are elements and may contain elements, turned into JSON by their schemas.
 
-The text of an element without others inside is typed as any parameter is, and streams if it can
-only be a string. What holds elements is an array where the schema says so, else an object, and
-waits for its end. Members of one name become a list; text beside elements goes to `$text`.
+The text of an element without inner elements is typed like any parameter, and streams if it can
+only be a string. An element with inner elements is an array if the schema says so, else an object,
+and is held until its end. Members with equal names become a list; text next to elements becomes the
+member `$text`.
 """
 
 import re
@@ -21,7 +22,7 @@ Node = str | list[tuple[str, "Node"]]
 
 @dataclass(frozen=True, eq=False)
 class Element(Marked):
-    """The inside of a parameter. `on` has what tags begin with, and where the last one leads."""
+    """The inside of a parameter. `on` has the beginning of all tags, and the last tag's target."""
 
     def take(self, parser: StreamParser, text: str) -> str:
         """Emit a string's characters; keep elements, and the text of other types."""
@@ -61,7 +62,7 @@ class Element(Marked):
         if scratch.begun or (depth == DEEPEST and not closes):
             return parser.fail(f"{tag} where no element may be", rest)
         scratch.pending = ""
-        # A number, so that text behind an element is none of a string.
+        # `json` is now a number, so that text after an element is not streamed as a string.
         parser.keep(tag)
         scratch.json = depth - 1 if closes else depth + 1
         return rest
@@ -88,14 +89,14 @@ class Element(Marked):
 
 
 def read_elements(text: str, marker: str) -> Node:
-    """Return the text or the elements of which the inside of an element consists.
+    """Return the text or the elements inside an element.
 
     Args:
         text: the inside.
-        marker: what each tag begins with, including its angle bracket.
+        marker: the beginning of each tag, including its angle bracket.
 
     Raises:
-        ValueError: a tag closes another element than the innermost.
+        ValueError: a tag closes an element other than the innermost.
     """
     open_: list[tuple[str, list[str], list[tuple[str, Node]]]] = [("", [], [])]
     for number, part in enumerate(re.split(f"{re.escape(marker)}([^>]*)>", text)):
@@ -125,7 +126,7 @@ def _node(texts: list[str], members: list[tuple[str, Node]]) -> Node:
 
 
 def value_of(node: Node, allowed: frozenset[str]) -> object:
-    """Return the value that an element stands for, with the types that its schema allows."""
+    """Return the value of an element, with the types that its schema allows."""
     if isinstance(node, str):
         return typed_value(node, allowed or TEXT)
     inside = allowed if isinstance(allowed, Allowed) else Allowed(allowed)

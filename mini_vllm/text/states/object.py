@@ -1,7 +1,7 @@
 """A call as one JSON object with the name and the arguments among its members.
 
-The call is announced as soon as its name is known and its arguments begin. Arguments wait in one
-case only: where they come before the name.
+The call is announced as soon as its name is known and its arguments begin. Arguments are held in
+one case only: if they precede the name.
 """
 
 import json
@@ -14,9 +14,9 @@ from mini_vllm.text.stream_parser import On, State, StreamParser
 
 @dataclass
 class _Progress:
-    """Where in the object a stream is.
+    """A stream's place in the object.
 
-    `expects` is what may come next besides white space: `key`, `key or end`, `colon`, `value`,
+    `expects` is the next symbol, apart from white space: `key`, `key or end`, `colon`, `value`,
     `comma or end`, or `rest` inside a key or value.
     """
 
@@ -36,12 +36,12 @@ class Object(State):
     """The object `{"name": ..., "arguments": {...}}`, in any order.
 
     Attributes:
-        then: where its end leads.
+        then: where the object's end leads.
         stream: the `Json` state that takes the arguments and leads back here.
         name: the member with the function's name.
         arguments: the members that may hold the arguments.
         id: the member with the call's id.
-        others: which other members are allowed; None for any.
+        others: the other members that are allowed; None for any.
     """
 
     then: On

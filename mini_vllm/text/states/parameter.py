@@ -1,11 +1,11 @@
 """Arguments that a format writes as tagged text, turned into the JSON that clients expect.
 
-A string streams as it is written. A value of another type waits for its end, because only the whole
-shows whether it has that type; if it does not, it is passed on as a string. Where a string and
-another type are allowed, the value waits as long as it may be the other.
+A string streams as it is written. A value of another type is held until its end, because only the
+whole value shows whether it has that type; if not, it is emitted as a string. If a string and
+another type are allowed, the value is held for as long as it may be of the other type.
 
-The result is what `json.dumps(arguments, ensure_ascii=False)` writes, with the members in the order
-in which the model wrote them.
+The result equals the output of `json.dumps(arguments, ensure_ascii=False)`, with the members in the
+order in which the model wrote them.
 """
 
 from dataclasses import dataclass
@@ -37,9 +37,10 @@ class Value(Marked):
     """The text of one parameter, up to a marker.
 
     Attributes:
-        framed: a line break after the opening tag, and one before the closing tag, are markup.
-        types: the JSON types that the markup states, such as `TEXT` or `ANY_JSON`; without them
-            the schemas of the request's tools do, and a parameter without a schema is a string.
+        framed: whether a line break after the opening tag, and a line break before the closing tag,
+            are markup.
+        types: the JSON types that the markup states, such as `TEXT` or `ANY_JSON`. Without them the
+            schemas of the request's tools decide, and a parameter without a schema is a string.
     """
 
     framed: bool = False
@@ -98,7 +99,7 @@ def allowed_types(parser: StreamParser) -> frozenset[str]:
 
 
 def _begin(text: str, allowed: frozenset[str]) -> JsonState | None:
-    """Take the beginning of a value; return None for nothing but white space."""
+    """Take the beginning of a value; return the state after it, None while it is white space."""
     if "string" not in allowed:
         return _UNREAD
     if allowed == TEXT:
@@ -110,7 +111,7 @@ def _begin(text: str, allowed: frozenset[str]) -> JsonState | None:
 
 
 def _continue(state: JsonState, text: str) -> JsonState:
-    """Take more of a value; return `FAILED` once it can only be a string."""
+    """Take more of a value; return the state after it, `FAILED` once it can only be a string."""
     if state is _UNREAD:
         return state
     if state is _COMPLETE:
@@ -129,9 +130,9 @@ def read_name(parser: StreamParser, name: str, marker: str) -> str | None:
 
 
 def read_offered_name(parser: StreamParser, name: str, marker: str) -> str | None:
-    """Do what `read_name` does if the request offers the function, or does not say what it offers.
+    """Read the name like `read_name`, if the request offers the function or lists no functions.
 
-    For markup that prose may have too.
+    For markup that prose may also contain.
     """
     return read_name(parser, name, marker) if parser.offers(name) else None
 
@@ -149,5 +150,5 @@ def read_parameter(parser: StreamParser, key: str, marker: str) -> str | None:
 
 
 def read_type(parser: StreamParser, name: str, marker: str) -> str | None:
-    """Read the type of a value: go to the state that it names, or where the marker leads."""
+    """Read the type of a value: return the state that it names, or `""` for the marker's state."""
     return type_named(name) or ""

@@ -1,8 +1,8 @@
-"""Python literals as models write them, to JSON, without evaluating anything.
+"""Turns Python literals, as models write them, into JSON without evaluating anything.
 
-Only what JSON can express is read: strings, numbers, True, False, None, lists, tuples, and
-dictionaries with string keys. Two things that models write are taken too: a set, as a
-list, and an integer that begins with zeros.
+Only literals that JSON can express are read: strings, numbers, True, False, None, lists, tuples,
+and dictionaries with string keys. Two forms that models also write are accepted: a set, as a list,
+and an integer that begins with zeros.
 """
 
 import json
@@ -26,10 +26,10 @@ _SIMPLE = {
 
 
 class EscapeError(ValueError):
-    """An escape that names no character.
+    """An escape that does not name a character.
 
     Attributes:
-        place: where in the text the escape is.
+        place: the index of the escape in the text.
     """
 
     def __init__(self, message: str, place: int) -> None:
@@ -41,8 +41,8 @@ def _complete(outside: str, inside: str = "") -> re.Pattern[str]:
     """Return a regex for the characters and complete escapes of a string.
 
     Args:
-        outside: what is none of its characters.
-        inside: patterns of what is, all the same.
+        outside: the characters that the string does not contain.
+        inside: patterns that the string nevertheless contains.
     """
     return re.compile(
         rf"(?:[^\\{outside}]|{inside}\\x{_HEX}{{2}}|\\u{_HEX}{{4}}|\\U{_HEX}{{8}}|\\N{{{_NAME}}}"
@@ -62,7 +62,7 @@ _COMPLETE = {
 _INCOMPLETE = re.compile(
     rf"\\(?:x{_HEX}?|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-7]{{1,2}}|N(?:{{{_NAME})?)?"
 )
-# A number that is the same in JSON.
+# A number that is written the same way in JSON.
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _ZEROS = re.compile(r"(-?)0+([1-9]\d*)")
 _TOKEN = re.compile(
@@ -73,10 +73,10 @@ _TOKEN = re.compile(
 
 
 def split_string(text: str, quote: str, lines: bool = False) -> tuple[str, str, bool]:
-    """Split a string's inside: (what is complete, the rest, whether the rest is possible).
+    """Split a string's inside: (the complete part, the rest, whether the rest is possible).
 
-    The rest begins with the closing quote, or is an escape that more text may complete, or cannot
-    stand in a string, as a line break unless `lines` allows it.
+    The rest begins with the closing quote, or is an escape that more text may complete, or is
+    invalid in a string, such as a line break unless `lines` allows it.
     """
     match = _COMPLETE[quote, lines].match(text)
     end = match.end() if match else 0
@@ -90,7 +90,7 @@ def unescape(text: str) -> str:
     """Return the characters of a string's inside.
 
     Raises:
-        EscapeError: an escape names no character.
+        EscapeError: an escape does not name a character.
     """
     return _ESCAPE.sub(_character, text) if "\\" in text else text
 
@@ -115,10 +115,10 @@ def to_json(text: str, lines: bool = False) -> str:
 
     Args:
         text: the literal.
-        lines: whether its strings may hold line breaks.
+        lines: whether strings may contain line breaks.
 
     Raises:
-        ValueError: it is not a literal of these kinds.
+        ValueError: the text is not a literal of these kinds.
     """
     parts: list[str] = []
     opened: list[int] = []
@@ -152,7 +152,7 @@ def to_json(text: str, lines: bool = False) -> str:
 
 
 def _word(word: str) -> str:
-    """Return a number or a name of Python as JSON, and anything else as it is."""
+    """Return a number or a name of Python as JSON, and any other word unchanged."""
     if _NUMBER.fullmatch(word):
         return word
     zeros = _ZEROS.fullmatch(word)
@@ -174,7 +174,7 @@ def _integer(word: str) -> int:
 
 
 def _close(parts: list[str], start: int, bracket: str) -> None:
-    """End what was opened at `start` and make it one part."""
+    """Close the bracket that was opened at `start`, and join its parts into one."""
     inside = parts[start + 1 :]
     tuple_ = bracket == ")" and (not inside or "," in inside)
     if inside[-1:] == [","] and len(inside) > 1:

@@ -1,8 +1,8 @@
 """Calls as Python calls, `f(a=1, b="x")`, to JSON arguments.
 
 A call is announced at its closing bracket or its first `name=`; until then `[f(` may be prose.
-Strings stream as they are written; other literals wait for their end. Arguments are literals by
-keyword: positional arguments, arithmetic, `"a" "b"` and three quotes inside of brackets make the
+Strings stream as they are written; other literals are held until their end. Arguments are literals
+by keyword: positional arguments, arithmetic, `"a" "b"` and three quotes inside of brackets make the
 call malformed.
 """
 
@@ -23,16 +23,16 @@ _CLOSES = {"[": "]", "(": ")", "{": "}"}
 
 
 class _Progress(NamedTuple):
-    """Where in the call a stream is.
+    """A stream's place in the call.
 
     Attributes:
-        expects: the first of a pair in `_NEXT`, or `word`, `quote`, `string` or `literal` inside
-            one.
+        expects: the first item of a pair in `_NEXT`, or the present item: `word`, `quote`,
+            `string` or `literal`.
         word: the name so far.
-        after_word: what follows it.
-        quote: the open one, of a string or within a literal; three of them are one.
-        brackets: those that close the open ones of a literal.
-        escaped: whether a backslash was the last of a literal.
+        after_word: the value of `expects` after the name.
+        quote: the open quote, of a string or within a literal; three quotes are one.
+        brackets: the brackets that close the open brackets of a literal.
+        escaped: whether the last character of a literal was a backslash.
     """
 
     expects: str = "call"
@@ -48,8 +48,8 @@ class PythonCall(State):
     """One call, up to its closing bracket.
 
     Attributes:
-        then: where its end leads.
-        lines: a string may hold line breaks as they are, which Python allows in other quotes only.
+        then: where the call's end leads.
+        lines: whether any string may contain line breaks; Python allows them only in triple quotes.
     """
 
     then: On
@@ -127,7 +127,7 @@ class PythonCall(State):
         return text[1:]
 
     def _quote(self, parser: StreamParser, progress: _Progress, text: str) -> str:
-        """Tell three quotes from one, and from an empty string."""
+        """Distinguish three quotes from one quote, and from an empty string."""
         scratch, quote = parser.scratch, progress.quote
         text = scratch.pending + text
         scratch.pending = quote if text == quote else ""

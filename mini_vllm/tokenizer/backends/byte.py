@@ -46,7 +46,7 @@ class ByteTokenizer(Encoder):
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = NONE,
     ) -> Encoding:
-        """Return the UTF-8 bytes of `text` as ids, with BOS in front if asked.
+        """Return the UTF-8 bytes of `text` as ids, with BOS in front if requested.
 
         Special tokens are plain text, unless they are allowed.
 
@@ -68,8 +68,9 @@ class ByteTokenizer(Encoder):
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
         r"""Return the text of `ids`, one U+FFFD per maximal subpart of ill-formed bytes.
 
-        A skipped special id is transparent: the bytes around it may form one character. A shown one
-        (`<bos>`, `<eos>`, `<pad>`) ends the character before it. Unknown ids add nothing.
+        A skipped special id is transparent: the bytes around it may form one character. A shown
+        special id (`<bos>`, `<eos>`, `<pad>`) ends the character before it. Unknown ids add
+        nothing.
         """
         parts: list[str] = []
         run = bytearray()
@@ -83,7 +84,7 @@ class ByteTokenizer(Encoder):
         return "".join(parts)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Return the bytes that an id stands for: `b""` for special and unknown ids."""
+        """Return the bytes of an id: `b""` for special and unknown ids."""
         return bytes([token_id]) if 0 <= token_id <= 255 else b""
 
     def token_to_id(self, token: str) -> int | None:

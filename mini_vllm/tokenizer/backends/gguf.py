@@ -1,9 +1,9 @@
 """The tokenizer inside a GGUF file.
 
 The metadata has the vocabulary of a SentencePiece model (`llama`; `t5`, a unigram), of a byte-level
-BPE (`gpt2`), of one with spaces as `▁` (`gemma4`) or of WordPiece (`bert`). Other kinds, such as
-RWKV, are refused, and so is a `gpt2` vocabulary that names an unknown way to split text, because
-the ids would be wrong.
+BPE (`gpt2`), of a BPE with spaces as `▁` (`gemma4`) or of WordPiece (`bert`). Other kinds, such as
+RWKV, are refused. A `gpt2` vocabulary that names an unknown way to split text is also refused,
+because the ids would be wrong.
 """
 
 import json
@@ -22,12 +22,12 @@ from mini_vllm.tokenizer_errors import ChatTemplateError, UnsupportedFormat
 
 
 class GGUFTokenizer(VocabularyTokenizer):
-    """A GGUF file's vocabulary on top of the tokenizer for its kind.
+    """A GGUF file's vocabulary, with the tokenizer of its kind.
 
     Make it with `from_file`.
 
     Args:
-        inner: what encodes and decodes.
+        inner: the tokenizer that encodes and decodes.
         vocabulary: the special tokens by their ids.
         chat_template: the file's template, or None.
     """
@@ -49,12 +49,12 @@ class GGUFTokenizer(VocabularyTokenizer):
 
     @classmethod
     def from_file(cls, path: str | Path) -> "GGUFTokenizer":
-        """Read the tokenizer of a GGUF file, and nothing else of it.
+        """Read the tokenizer of a GGUF file, and nothing else of the file.
 
         Raises:
             TokenizerFileNotFound: the file does not exist.
-            CorruptModelFile: its metadata is damaged or contradicts itself.
-            UnsupportedFormat: it has no tokenizer, or one of an unknown kind.
+            CorruptModelFile: the file's metadata is damaged or contradicts itself.
+            UnsupportedFormat: the file has no tokenizer, or a tokenizer of an unknown kind.
         """
         path = Path(path)
         metadata = read_gguf_metadata(path)
@@ -68,12 +68,12 @@ class GGUFTokenizer(VocabularyTokenizer):
 
     @cached_property
     def pieces(self) -> PieceTable | None:
-        """The bytes of each id, or None where the text is not a concatenation of pieces."""
+        """The bytes of each id, or None if the text is not a concatenation of pieces."""
         return self.inner.pieces
 
     @cached_property
     def splits_at_specials(self) -> frozenset[str] | None:
-        """The special tokens that always cut a text in two; None for SentencePiece's rules."""
+        """The special tokens that always cut a text in two; None with SentencePiece's rules."""
         if not isinstance(self.inner, HuggingFaceTokenizer):
             return None
         return self.inner.splits_at(self.special_tokens.all())
@@ -85,10 +85,10 @@ class GGUFTokenizer(VocabularyTokenizer):
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = NONE,
     ) -> Encoding:
-        """Return the encoding of `text`, as the inner tokenizer makes it.
+        """Return the inner tokenizer's encoding of `text`.
 
-        With special tokens, BOS and EOS are added as the file says. To allow all special tokens is
-        llama.cpp's `parse_special`.
+        With `add_special_tokens`, BOS and EOS are added as the file says. Allowing all special
+        tokens is llama.cpp's `parse_special`.
 
         Raises:
             EncodeError: the text cannot be encoded.
@@ -98,10 +98,10 @@ class GGUFTokenizer(VocabularyTokenizer):
         )
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text of a whole id sequence, the same as a stream gives.
+        """Return the text of a whole id sequence, the same as a stream's.
 
-        It is llama.cpp's: an added token is its text, where Hugging Face's runs `ö` through the
-        byte map as well.
+        It is llama.cpp's text: an added token is its own text. Hugging Face also runs the `ö` of an
+        added token through the byte map.
 
         Raises:
             UnknownTokenId: an id is not in the vocabulary.
@@ -115,6 +115,6 @@ class GGUFTokenizer(VocabularyTokenizer):
         try:
             self.chat_template = self.make_chat_template(template)
         except ChatTemplateError as error:
-            # The tokenizer is useful without it, but nobody should get another template unawares.
+            # The tokenizer is useful without its template, but must not silently use another.
             refusal = f"{{{{ raise_exception({json.dumps(str(error))}) }}}}"
             self.chat_template = self.make_chat_template(refusal)

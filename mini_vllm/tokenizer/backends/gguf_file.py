@@ -2,8 +2,8 @@
 
 The file is the magic `GGUF`, a version, the counts of tensors and of keys, then the keys with their
 values. All numbers are little-endian. Every count is compared with the size of the file before
-anything is allocated, so that a damaged one costs nothing. The tensors, which follow the keys, are
-never read.
+anything is allocated, so that a damaged count costs nothing. The tensors, which follow the keys,
+are never read.
 """
 
 import os
@@ -22,7 +22,7 @@ _NUMBERS = {
 _BOOL, _STRING, _ARRAY = 7, 8, 9
 _SMALLEST = {_STRING: 8, _ARRAY: 12}
 _SMALLEST_KEY = 13
-# Of one value: far beyond any vocabulary.
+# The most bytes of a value: far beyond any vocabulary.
 _MOST_BYTES = 1 << 29
 _DEEPEST = 8
 
@@ -30,12 +30,12 @@ _DEEPEST = 8
 def read_gguf_metadata(path: str | Path) -> dict[str, Any]:
     """Return the metadata of a GGUF file of version 2 or 3.
 
-    Numbers are int or float, texts str, arrays lists.
+    Numbers are int or float, texts are str, and arrays are lists.
 
     Raises:
         TokenizerFileNotFound: the file does not exist.
-        CorruptModelFile: it is not a GGUF file of these versions, is big-endian, cut off, or
-            damaged; the error has the offset and says what is missing there.
+        CorruptModelFile: the file is not a GGUF file of these versions, or is big-endian, cut off
+            or damaged; the error has the offset, and its message names the missing item.
     """
     path = Path(path)
     if not path.is_file():

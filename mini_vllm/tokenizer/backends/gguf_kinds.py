@@ -1,6 +1,6 @@
-"""From a GGUF file's vocabulary to the tokenizer of its kind.
+"""Makes the tokenizer of a GGUF file's vocabulary, by its kind.
 
-Each vocabulary is handed to the library that reads the original format, so the ids are that
+Each vocabulary is passed to the library that reads the original format, so the ids are that
 library's.
 """
 
@@ -104,7 +104,7 @@ def _bpe(vocabulary: GGUFVocabulary, **options: Any) -> tokenizers.Tokenizer:
 
 
 def _bert(vocabulary: GGUFVocabulary) -> VocabularyTokenizer:
-    """Return a WordPiece model; the file marks the starts of words, and the library the others."""
+    """Return a WordPiece model; the file marks tokens that start a word, the library all others."""
     vocabulary.tokens = [
         token if kind is not PieceType.NORMAL
         else token.removeprefix(_SPACE) if token.startswith(_SPACE)
@@ -147,7 +147,7 @@ def _add_tokens(inner: tokenizers.Tokenizer, vocabulary: GGUFVocabulary) -> None
 
 
 def _surrounded(prefix: tuple[int, ...], suffix: tuple[int, ...], tokens: list[str]) -> Any:
-    # Each gets a name of our own, because some tokens' text would break the template syntax.
+    # Each token gets a name of ours, because some tokens' text would break the template syntax.
     names = {token_id: f"added{token_id}" for token_id in (*prefix, *suffix)}
     return processors.TemplateProcessing(
         single=[*(names[i] for i in prefix), "$A", *(names[i] for i in suffix)],

@@ -1,7 +1,7 @@
 """How the byte-level vocabularies of GGUF files cut text, by `tokenizer.ggml.pre`.
 
 Source: llama.cpp, whose converter writes these names: src/llama-vocab.cpp of llama-cpp-python
-0.3.36. Where it rewrites a model's own regex for its engine, ours is the model's.
+0.3.36. If llama.cpp rewrites a model's regex for its own engine, we use the model's regex.
 """
 
 from typing import NamedTuple
@@ -10,12 +10,12 @@ from mini_vllm.tokenizer.backends import split_patterns
 
 
 class Split(NamedTuple):
-    """How a vocabulary cuts text: regexes one after the other, each in what the last one left.
+    """How a vocabulary cuts text: each regex cuts the parts that the previous regex left.
 
     Attributes:
-        patterns: the regexes.
-        whole_words: a word that is a token is taken as it is.
-        add_bos: BOS is put in front if the file does not say.
+        patterns: the regexes, in order.
+        whole_words: whether a word that is a token is used whole, without merges.
+        add_bos: whether BOS is put in front if the file does not say.
     """
 
     patterns: tuple[str, ...]
@@ -23,8 +23,8 @@ class Split(NamedTuple):
     add_bos: bool = False
 
 
-# Cased letters, of an older Unicode than the regex engines have. Escaped is what is another letter
-# in NFC.
+# The cased letters of an older Unicode than that of the regex engines. Letters that NFC replaces
+# are escaped.
 _CASED = (
     "A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕ"
     "ἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-\u1f7dᾀ-ᾴᾶ-ᾼ\u1fbeῂ-ῄῆ-ῌῐ-\u1fd3ῖ-\u1fdbῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ\u2126ℨ"

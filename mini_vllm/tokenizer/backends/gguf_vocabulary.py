@@ -22,7 +22,7 @@ _ROLES = {
     "mask": "mask_token_id",
 }
 _ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
-# What llama.cpp assumes where a file of this kind does not say, if the token is of the right type.
+# llama.cpp assumes these ids if a file of this kind names none, and the token has the right type.
 _DEFAULT_IDS = {
     "llama": {"unk": 0, "bos": 1, "eos": 2},
     "t5": {"pad": 0, "eos": 1, "unk": 2},
@@ -39,17 +39,17 @@ class GGUFVocabulary:
     Args:
         metadata: the keys of the file.
         path: the file, for errors.
-        kind: of the tokenizer; some have defaults for what is missing.
+        kind: the kind of the tokenizer; some kinds have default ids for missing keys.
 
     Attributes:
-        tokens: the tokens; the id of each is its position.
-        scores: a score for each; 0 where the file has none.
-        types: a type for each; guessed where the file has none.
+        tokens: the tokens; the id of each token is its position.
+        scores: a score for each token; 0 if the file has none.
+        types: a type for each token; guessed if the file has none.
         merges: the merges, in order of priority.
         roles: the ids of special tokens by role.
         special_tokens: the special tokens by role, and all other control and unknown tokens.
         eos_token_ids: the ids that end a generation: end of sequence, of turn, and of message, and
-            added tokens that are known to.
+            added tokens that are known to end one.
 
     Raises:
         CorruptModelFile: a value has the wrong kind, columns differ in length, a token occurs
@@ -79,7 +79,7 @@ class GGUFVocabulary:
         """Return the text of a key, or None.
 
         Raises:
-            CorruptModelFile: it is not a text.
+            CorruptModelFile: the value is not a text.
         """
         value = self._metadata.get(key)
         if value is not None and not isinstance(value, str):
@@ -90,7 +90,7 @@ class GGUFVocabulary:
         """Return a truth value.
 
         Raises:
-            CorruptModelFile: it is not one.
+            CorruptModelFile: the value is not a truth value.
         """
         value = self._metadata.get(_PREFIX + key, default)
         if not isinstance(value, bool):
@@ -98,10 +98,10 @@ class GGUFVocabulary:
         return value
 
     def bytes_of(self, key: str) -> bytes:
-        """Return the bytes that an array of numbers holds; none if it is missing.
+        """Return the bytes in an array of numbers; no bytes if it is missing.
 
         Raises:
-            CorruptModelFile: it is not an array of 8-bit numbers.
+            CorruptModelFile: the value is not an array of 8-bit numbers.
         """
         values = self._list(key, int)
         if not all(-128 <= value < 256 for value in values):
@@ -109,9 +109,9 @@ class GGUFVocabulary:
         return bytes(value & 0xFF for value in values)
 
     def stripping(self) -> dict[str, frozenset[str]]:
-        """Return the special tokens that take in white space, those with `lstrip` and `rstrip`.
+        """Return the special tokens that absorb white space, by `lstrip` and `rstrip`.
 
-        A file does not say. llama.cpp knows these models by their names.
+        A file does not list these tokens. llama.cpp recognises the models by their names.
         """
         name = (self.text("general.name") or "").lower()
         architecture = self.text("general.architecture") or ""
@@ -129,8 +129,8 @@ class GGUFVocabulary:
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the ids to put before and after a text.
 
-        The arguments tell what is added if the file does not say. Where there is no BOS token, CLS
-        takes its place.
+        The arguments decide which ids are added if the file does not say. If there is no BOS token,
+        CLS replaces it.
         """
         start = "bos" if "bos" in self.roles else "cls"
         sides = (
@@ -167,7 +167,7 @@ class GGUFVocabulary:
         numbers = self._column("token_type", int, PieceType.NORMAL)
         if not self._metadata.get(_PREFIX + "token_type"):
             return []
-        # 0 is "undefined", and read as normal.
+        # 0 means "undefined", and is read as normal.
         try:
             return [PieceType(number or PieceType.NORMAL) for number in numbers]
         except ValueError as error:
@@ -185,10 +185,10 @@ class GGUFVocabulary:
         return types
 
     def _name_one_unknown(self) -> None:
-        """Leave one token of the type UNKNOWN: that of the role, or else the first."""
+        """Keep one token of the type UNKNOWN: the token of the role, or else the first."""
         unknown_ids = [i for i, kind in enumerate(self.types) if kind is PieceType.UNKNOWN]
         unknown = self.roles.get("unk", unknown_ids[0] if unknown_ids else None)
-        # llama.cpp takes any other for a special token, and so do we: Phi-3 has 53.
+        # llama.cpp treats every other such token as special, and so do we: Phi-3 has 53.
         for token_id in unknown_ids:
             self.types[token_id] = PieceType.CONTROL
         if unknown is not None:

@@ -30,7 +30,7 @@ from mini_vllm.tokenizer_errors import (
     is_library_fault,
 )
 
-# Rules that neither look beyond the piece of text that they are given nor add to it.
+# Rules that depend only on their own piece of text, and add nothing to it.
 _SAFE_NORMALIZERS = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Replace"}
 _SAFE_PRE_TOKENIZERS = {
     "Split", "Whitespace", "WhitespaceSplit", "Punctuation", "Digits", "BertPreTokenizer",
@@ -40,16 +40,16 @@ _MOST_IDS = 1 << 22
 
 
 class HuggingFaceTokenizer(VocabularyTokenizer):
-    """A `tokenizers.Tokenizer` behind our protocols.
+    """A `tokenizers.Tokenizer` with our protocols.
 
     Make it with `from_file` or `from_tokenizer`.
 
     Args:
         inner: the library's tokenizer.
-        folder: where configuration files may name special tokens, or None.
+        folder: the folder of configuration files that may name special tokens, or None.
         map_added_tokens: run added tokens through the byte map in streams, as Hugging Face's
             `decode` does for byte-level tokenizers (`đem` becomes U+0011 and `em`). By default
-            they are taken as they are written.
+            added tokens are their own text.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
             special_tokens=special_tokens_of(folder, ids, declared),
             eos_token_ids=ends | (eos_token_ids_of(folder) if folder else frozenset()),
         )
-        # An added token may have taken the id of another one.
+        # An added token may have taken the id of another token.
         self._tokens.update((token_id, token.content) for token_id, token in added.items())
         if inner.truncation or inner.padding:
             # A file may ask to cut or pad texts. That is for training; here texts stay whole.
@@ -90,8 +90,8 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
 
         Raises:
             TokenizerFileNotFound: the file does not exist.
-            UnsupportedFormat: it is far too large, or JSON of another kind.
-            CorruptModelFile: it, or a configuration file, is damaged.
+            UnsupportedFormat: the file is far too large, or JSON of another kind.
+            CorruptModelFile: the file, or a configuration file, is damaged.
             ChatTemplateError: several files could be the chat template.
         """
         path = checked_file(path)
@@ -106,8 +106,8 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         """Read GPT-2's older pair of files, `vocab.json` and `merges.txt`: a byte-level BPE.
 
         Raises:
-            TokenizerFileNotFound: one of them is missing.
-            CorruptModelFile: one of them is damaged.
+            TokenizerFileNotFound: one of the files is missing.
+            CorruptModelFile: one of the files is damaged.
         """
         for path in (vocab, merges):
             checked_file(path)
@@ -118,7 +118,7 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         inner.decoder = decoders.ByteLevel()
         folder = Path(vocab).parent
-        # These files declare nothing; this is the one that GPT-2 itself has.
+        # These files declare no special token; this is GPT-2's own.
         special = special_tokens_of(folder, inner.get_vocab(), ["<|endoftext|>"])
         inner.add_special_tokens([AddedToken(token, special=True) for token in special.all()])
         tokenizer = cls(inner, folder=folder)
@@ -134,7 +134,7 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
 
     @cached_property
     def pieces(self) -> PieceTable | None:
-        """The bytes of each id, or None where the text is not a concatenation of pieces."""
+        """The bytes of each id, or None if the text is not a concatenation of pieces."""
         tokens = list(map(self._tokens.get, range(self.vocab_size)))
         return huggingface_pieces(self._inner, tokens, map_added_tokens=self._map_added_tokens)
 
@@ -144,7 +144,7 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
         return self.splits_at(self.special_tokens.all())
 
     def splits_at(self, special_tokens: Iterable[str]) -> frozenset[str] | None:
-        """Return which of these always cut a text in two; None if that is not sure."""
+        """Return the tokens among these that always cut a text in two; None if that is unsure."""
         return huggingface_splits_at_specials(self._inner, special_tokens)
 
     def encode(
@@ -156,13 +156,13 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
     ) -> Encoding:
         """Return the encoding of `text`.
 
-        With `allowed_special="all"` it is what the library says, but that special tokens count only
-        as they are written. By default it is what the library says with `encode_special_tokens`:
-        `<|im_end|>` in a text is text. Added tokens that are not special, such as `<think>` in
-        Qwen3's vocabulary, count in both.
+        With `allowed_special="all"` it is the library's encoding, except that special tokens count
+        only as they are written. By default it is the library's encoding with
+        `encode_special_tokens`: `<|im_end|>` in a text is text. Added tokens that are not special,
+        such as `<think>` in Qwen3's vocabulary, count in both cases.
 
         Raises:
-            EncodeError: `text` contains a lone surrogate, or the library gave up.
+            EncodeError: `text` contains a lone surrogate, or the library failed.
         """
         allowed = fixed(allowed_special)
         try:
@@ -198,7 +198,7 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
 
         Raises:
             UnknownTokenId: an id is not in the vocabulary.
-            DecodeError: the library gave up, as some of its decoders do on an empty token.
+            DecodeError: the library failed, as some of its decoders do on an empty token.
         """
         ids = self.known(ids)
         try:
@@ -211,15 +211,15 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
 
 @lru_cache(maxsize=8)
 def wrapped(tokenizer: tokenizers.Tokenizer) -> HuggingFaceTokenizer:
-    """Return a tokenizer object behind our protocols: the same again for the same object."""
+    """Return a tokenizer object with our protocols: the same result for the same object."""
     return HuggingFaceTokenizer.from_tokenizer(tokenizer)
 
 
 def _vocabulary(inner: tokenizers.Tokenizer) -> dict[str, int]:
-    """Return the id of each token, in the order of ids where none is missing."""
+    """Return the id of each token, in the order of ids if none is missing."""
     size = inner.get_vocab_size(with_added_tokens=True)
     ids = dict(zip(map(inner.id_to_token, range(size)), range(size), strict=True))
-    # In the order of ids, what is made of it is made in half the time.
+    # From ids in order, later tables are made in half the time.
     return inner.get_vocab(with_added_tokens=True) if None in ids else ids  # type: ignore[return-value]
 
 
@@ -229,7 +229,7 @@ def _read(path: Path) -> tokenizers.Tokenizer:
     try:
         if marked:
             return tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8-sig"))
-        # A third faster than to hand over the text.
+        # A third faster than passing the text.
         return tokenizers.Tokenizer.from_file(str(path))
     except BaseException as error:
         if not is_library_fault(error):
@@ -265,13 +265,13 @@ def huggingface_splits_at_specials(
 ) -> frozenset[str] | None:
     """Return the special tokens at which a tokenizer encodes a text piece by piece.
 
-    A prompt's encoding is that of its segments between them in a row, which `CachedTokenizer` may
-    keep. In doubt it is None: an unknown rule counts as unsafe.
+    The encoding of a prompt consists of the encodings of the segments between these tokens, which
+    `CachedTokenizer` may keep. In doubt return None: an unknown rule counts as unsafe.
 
     Args:
         tokenizer: the tokenizer.
-        special_tokens: texts at which the cache would like to cut: `SpecialTokens.all()`. Ordinary
-            words of the vocabulary and normalised tokens among them never cut.
+        special_tokens: texts at which the cache could cut: `SpecialTokens.all()`. Ordinary words of
+            the vocabulary and normalised tokens among these texts never cut.
     """
     content = json.loads(tokenizer.to_str())
     first = {token["content"] for token in content["added_tokens"] if not token["normalized"]}
@@ -313,7 +313,7 @@ def _safe_pre_tokenizer(rule: Mapping[str, Any]) -> bool:
 
 def _safe_post_processor(rule: Mapping[str, Any]) -> bool:
     if rule["type"] == "ByteLevel":
-        # With both, the first token of a text has offsets by a rule of its own.
+        # With both flags, the first token of a text has offsets by a rule of its own.
         return not (rule["trim_offsets"] and rule["add_prefix_space"])
     if rule["type"] == "TemplateProcessing":
         sequences = [number for number, item in enumerate(rule["single"]) if "Sequence" in item]

@@ -34,12 +34,12 @@ def huggingface_pieces(
 ) -> PieceTable | None:
     """Return the table of a Hugging Face tokenizer.
 
-    It is None where its decoder has no table, or where the table that we make disagrees with the
-    tokenizer's own `decode`.
+    It is None if the tokenizer's decoder has no table, or if the table that we make disagrees with
+    the tokenizer's own `decode`.
 
     Args:
         tokenizer: the tokenizer; its decoder chain decides the rule.
-        tokens: its vocabulary: the token of each id, or None, added tokens included.
+        tokens: the vocabulary: the token of each id, or None, added tokens included.
         map_added_tokens: run added tokens through the byte map of byte-level decoders, as Hugging
             Face's `decode` does (`đem` becomes U+0011 and `em`). By default they are text.
     """
@@ -69,7 +69,7 @@ def huggingface_pieces(
 
 
 def _state(decoder: "tokenizers.decoders.Decoder | None") -> dict[str, Any] | None:
-    """Return what a decoder is made of; by pickle's way, since the whole tokenizer is megabytes."""
+    """Return the parts of a decoder, by its pickle, since the whole tokenizer has megabytes."""
     return None if decoder is None else json.loads(decoder.__getstate__())
 
 
@@ -87,7 +87,7 @@ _Rule = Callable[[str], bytes]
 
 
 class _Rules(NamedTuple):
-    """What the first and the other tokens contribute, and how streams use it."""
+    """The pieces of the first and of the other tokens, and how streams use them."""
 
     first: _Rule
     rest: _Rule
@@ -125,7 +125,7 @@ def _rules(decoder: dict[str, Any] | None) -> _Rules | None:
 
 
 def _byte_level_map() -> dict[str, int]:
-    """Return GPT-2's 256 characters and the bytes they stand for; printable ones are themselves."""
+    """Return the byte of each of GPT-2's 256 characters; printable characters are themselves."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     stand_ins = itertools.count(0x100)
     return {chr(byte if byte in printable else next(stand_ins)): byte for byte in range(256)}
@@ -156,7 +156,7 @@ _BYTE_OF_SPELLING = {
 
 
 def _or_byte(rule: _Rule) -> _Rule:
-    """Return the rule, extended: a token spelled like `<0xE4>` is that byte."""
+    """Return the rule with an extension: a token spelled like `<0xE4>` is that byte."""
     return lambda token: _BYTE_OF_SPELLING.get(token) or rule(token)
 
 

@@ -1,12 +1,13 @@
-"""Special tokens as text: what the `tokenizers` library does for all of them or for none.
+"""Special tokens as text, except at chosen places; the `tokenizers` library offers all or none.
 
-The library takes special tokens for such wherever a text has them, or, with its own
-`encode_special_tokens`, nowhere. For those at some places there is one more token here, the cut,
-whose text nobody can guess: it stands for them while the library encodes, so that normalizer,
-splits and merges see the same borders as with the special tokens themselves.
+In the library special tokens count wherever a text has them or, with its own
+`encode_special_tokens`, nowhere. For special tokens at some places this file adds a token, the cut,
+whose text is random, so that a client cannot guess it. The cut replaces the special tokens while
+the library encodes, so that normalizer, splits and merges see the same borders as with the special
+tokens themselves.
 
-But: a cut is always looked for before the text is normalized, special tokens whose `normalized` is
-true only afterwards.
+But: the library looks for a cut before it normalizes the text. It looks for special tokens whose
+`normalized` is true only afterwards.
 """
 
 import secrets
@@ -21,18 +22,18 @@ Span = tuple[int, int]
 
 
 class PlainEncoder:
-    """A tokenizer for which special tokens are text, but for those that it is shown.
+    """A tokenizer for which special tokens are text, except at the places that the caller names.
 
-    It shares model and rules with the one that it is made of, so that it is made in milliseconds.
+    It shares model and rules with the original tokenizer, so that it is made in milliseconds.
 
     Args:
-        tokenizer: the tokenizer.
-        special_tokens: tokens that are special, whatever the vocabulary says of them.
+        tokenizer: the original tokenizer.
+        special_tokens: tokens that are special, even if the vocabulary does not say so.
 
     Attributes:
         finder: finds the special tokens in a text.
-        as_written: whether the library, too, finds special tokens only as they are written. Others
-            it finds in a normalized text: `<S>` may then be `<s>`.
+        as_written: whether the library also finds special tokens only as they are written. If not,
+            it finds some of them in the normalized text, in which `<S>` may become `<s>`.
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, special_tokens: Iterable[str]) -> None:
@@ -49,7 +50,7 @@ class PlainEncoder:
         self.as_written = tokenizer.normalizer is None or not any(t.normalized for t in special)
         self._cut = f"<|cut {secrets.token_hex(8)}|>"
         self._inner = _sharing(tokenizer)
-        # In the order of their ids the library gives them the same again.
+        # In the order of their ids the library gives the tokens the same ids again.
         added = [_copy(known[token_id], special=named) for token_id in sorted(known)]
         self._inner.add_tokens(added)
         self._inner.add_tokens([AddedToken(self._cut, special=False, normalized=False)])
@@ -61,7 +62,7 @@ class PlainEncoder:
         """Return ids, tokens, offsets and mask of a text with special tokens at these places.
 
         Raises:
-            BaseException: whatever the library raises.
+            BaseException: any exception that the library raises.
         """
         encoding = self._inner.encode(
             self._with_cuts(text, places), add_special_tokens=add_special_tokens
@@ -82,7 +83,7 @@ class PlainEncoder:
     def _put_back(
         self, places: Sequence[SpecialPlace], ids: list[int], tokens: list[str], spans: list[Span]
     ) -> None:
-        """Write the special tokens in the place of cuts, and offsets of the text as it was."""
+        """Replace the cuts with the special tokens, and the offsets with those of the text."""
         left, shift = iter(places), 0
         for number, token in enumerate(tokens):
             start, end = spans[number]

@@ -1,6 +1,7 @@
-"""What files of ranks do not say: how well-known ones cut text, and their special tokens.
+"""How well-known files of ranks cut text, and their special tokens, which the files do not contain.
 
-A file is known by its name or, since Meta and others call theirs `tokenizer.model`, by its content.
+A file is recognised by its name or, since Meta and others name their files `tokenizer.model`, by
+its content.
 """
 
 import hashlib
@@ -14,13 +15,13 @@ from mini_vllm.tokenizer_errors import UnknownModel
 
 
 class RankFacts(NamedTuple):
-    """What belongs to a file of ranks.
+    """The pattern and the special tokens of a file of ranks.
 
     Attributes:
         pattern: the regex that cuts a text into words.
         special_tokens: the ids of the special tokens, unless a configuration says otherwise.
         prefix: the special tokens that `add_special_tokens` puts in front of a text.
-        ends: special tokens that end an answer, besides those that do for every model.
+        ends: special tokens that end an answer, in addition to those that do so for every model.
     """
 
     pattern: str
@@ -41,7 +42,7 @@ class TiktokenModel(Enum):
 
     @property
     def base_vocab_size(self) -> int:
-        """The size that is usually quoted; some of them count special tokens.
+        """The size that is usually quoted; some of these sizes include special tokens.
 
         The exact number is `vocab_size` of a loaded tokenizer.
         """
@@ -68,7 +69,7 @@ class TiktokenModel(Enum):
         """Return the encoding of a model such as `gpt-4`, by the model map.
 
         Raises:
-            UnknownModel: it is not a model of OpenAI's.
+            UnknownModel: the name is not that of an OpenAI model.
         """
         names = ModelTokenizerMap.load()
         try:
@@ -81,8 +82,9 @@ def known_ranks(stem: str, data: bytes) -> RankFacts | None:
     """Return the facts of a file of ranks, or None.
 
     Args:
-        stem: its name without the suffix. A name of ours counts first, as encodings share files.
-        data: its content.
+        stem: the file's name without the suffix. A name of ours counts first, since encodings share
+            files.
+        data: the file's content.
     """
     return NAMED.get(stem) or NAMED.get(_CONTENTS.get(hashlib.sha256(data).hexdigest(), ""))
 
@@ -162,7 +164,7 @@ NAMED = {
     ),
     "glm4": RankFacts(split_patterns.LLAMA3, {}, ("[gMASK]", "<sop>")),
 }
-# The name for a file of this SHA-256.
+# The name of the file with this SHA-256.
 _CONTENTS = {
     "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7": "cl100k_base",
     "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069": "p50k_base",

@@ -1,7 +1,7 @@
 """A tokenizer of a few words, for tests and examples.
 
-Words are joined with spaces, so the text of a token depends on the one before. It has no table of
-pieces, which makes it the smallest case for streams by window.
+Words are joined with spaces, so the text of a token depends on the previous token. The tokenizer
+has no table of pieces, which makes it the smallest case for streams by window.
 """
 
 import re
@@ -46,7 +46,7 @@ class MockTokenizer(Encoder):
         add_special_tokens: bool = False,
         allowed_special: AllowedSpecial = NONE,
     ) -> Encoding:
-        """Return the ids of the known words of `text`, with BOS in front if asked.
+        """Return the ids of the known words of `text`, with BOS in front if requested.
 
         `<bos>` and `<eos>` are unknown words, unless they are allowed.
         """

@@ -5,17 +5,18 @@ that it added when it encoded. For the library, control tokens such as `<s>` hav
 are special tokens, shown as text unless they are skipped.
 
 The library itself is imported when the first model is loaded. In a model's folder the configuration
-files count as in transformers' slow tokenizers: they add tokens, say which are special, name roles,
-and say whether BOS and EOS are added.
+files count as in transformers' slow tokenizers: they add tokens, mark tokens as special, name
+roles, and decide whether BOS and EOS are added.
 
 But:
-- On ill-formed bytes the text is byte-exact, one U+FFFD per maximal subpart; the library has one
-  per byte.
-- Control tokens written in a text are plain text, unless they are allowed: then the text between
-  them is encoded piece by piece, each with a space in front where the model adds one, as llama.cpp
-  and mistral-common do. A configuration with `"legacy": false` wants it before the first text only.
-- User-defined pieces and added tokens always count, unless a configuration calls them special: they
-  are part of the model's language.
+- For ill-formed bytes the text is byte-exact, with one U+FFFD per maximal subpart; the library's
+  text has one per byte.
+- Control tokens written in a text are plain text, unless they are allowed. Then the text between
+  them is encoded piece by piece. If the model adds a space in front of a text, each piece gets this
+  space, as in llama.cpp and mistral-common. With `"legacy": false` in a configuration, only text at
+  the start gets it.
+- User-defined pieces and added tokens always count, unless a configuration marks them as special:
+  they are part of the model's language.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,18 +63,18 @@ Span = tuple[int, int]
 
 
 class SentencePieceTokenizer(VocabularyTokenizer):
-    """A `SentencePieceProcessor` behind our protocols.
+    """A `SentencePieceProcessor` with our protocols.
 
     Make it with `from_file`.
 
     Args:
         model: the serialised model.
-        path: where it is from, for errors.
+        path: the path of the model, for errors.
         prefix: ids that `add_special_tokens` puts in front; by default BOS, if there is one.
-        suffix: ids that it puts at the end.
-        lstrip: special tokens that take in the white space before them.
-        rstrip: those that take in the white space behind them.
-        folder: where configuration files may be, or None.
+        suffix: ids that `add_special_tokens` puts at the end.
+        lstrip: special tokens that absorb the white space before them.
+        rstrip: special tokens that absorb the white space after them.
+        folder: the folder of the configuration files, or None.
     """
 
     def __init__(
@@ -137,9 +138,10 @@ class SentencePieceTokenizer(VocabularyTokenizer):
 
         Raises:
             TokenizerFileNotFound: the file does not exist.
-            CorruptModelFile: it is damaged or not a model, or a configuration file is damaged.
-            UnsupportedFormat: it rewrites text in a way that cannot be streamed, or is far too
-                large.
+            CorruptModelFile: the file is damaged or not a model, or a configuration file is
+                damaged.
+            UnsupportedFormat: the model rewrites text in a way that cannot be streamed, or the file
+                is far too large.
         """
         path = checked_file(path)
         return cls(path.read_bytes(), path, folder=path.parent)
@@ -179,7 +181,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
     ) -> Encoding:
         """Return the encoding of `text`; special tokens in it are plain text unless allowed.
 
-        Offsets are spans of `text` as it was, even where the model normalises it.
+        Offsets are spans of the original `text`, even if the model normalises it.
 
         Raises:
             EncodeError: `text` contains a lone surrogate.
@@ -216,7 +218,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         return 0, Encoding(ids, EncodingKind.SP, tokens, ((0, 0),) * size, (True,) * size)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text of `ids`, the same as a stream gives.
+        """Return the text of `ids`, the same as a stream's.
 
         A skipped special token is transparent: the bytes around it may form one character.
 
@@ -227,7 +229,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         return table.text(self.known(ids))
 
     def _whole_characters(self, ids: Sequence[int], offsets: list[Span]) -> list[Span]:
-        """Give all bytes of a split character its span; the library gives it only to the last."""
+        """Give the span of a split character to all of its bytes, not only to the last byte."""
         spans = list(offsets)
         for place in range(len(ids) - 2, -1, -1):
             start, end = spans[place]
@@ -238,7 +240,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
 
 
 class StrippedStartTable(StreamTable):
-    """Models that remove extra spaces: a piece loses a leading one while the text is empty."""
+    """Models that remove extra spaces: a piece loses a leading space while the text is empty."""
 
     def state_after(self, prompt: Sequence[int]) -> State:
         """Return the state after the ids of a prompt."""
@@ -267,7 +269,7 @@ def _load(model: bytes, path: str | Path) -> "sentencepiece.SentencePieceProcess
 
 
 def _roles(inner: "sentencepiece.SentencePieceProcessor") -> dict[str, str | None]:
-    """Return the roles that a model names, None for one that it has not."""
+    """Return the tokens that a model names by role, None for a role without a token."""
     ids = {role: getattr(inner, f"{role}_id")() for role in ("bos", "eos", "unk", "pad")}
     return {role: inner.id_to_piece(i) if i >= 0 else None for role, i in ids.items()}
 

@@ -1,7 +1,8 @@
-"""SentencePiece's own file: the parts of its protobuf message that the library does not tell.
+"""SentencePiece's own file: the parts of its protobuf message that the library does not return.
 
-Nor does the library say where a file is cut off. The message, by field number: 1 a piece (1 text, 2
-score, 3 type), 2 the trainer's settings, 3 those of the normalizer, 5 those of the denormalizer.
+The library does not report where a file is cut off, either. The message, by field number: 1 a piece
+(1 text, 2 score, 3 type), 2 the trainer's settings, 3 the normalizer's settings, 5 the
+denormalizer's settings.
 """
 
 import struct
@@ -17,7 +18,7 @@ _UNIGRAM, _BPE = 1, 2
 
 
 class PieceType(IntEnum):
-    """What a piece is, in the numbers that GGUF uses as well."""
+    """The type of a piece, in the numbers that GGUF also uses."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -36,11 +37,12 @@ class ModelPiece(NamedTuple):
 
 
 class ModelFlags(NamedTuple):
-    """What `decode` depends on besides the pieces.
+    """The settings that `decode` depends on, in addition to the pieces.
 
     Attributes:
-        add_dummy_prefix: a text gets a space in front before it is encoded.
-        remove_extra_whitespaces: a text is stripped, and runs of spaces become one.
+        add_dummy_prefix: whether a text gets a space in front before it is encoded.
+        remove_extra_whitespaces: whether a text is stripped, and each run of spaces becomes a
+            single space.
     """
 
     add_dummy_prefix: bool = True
@@ -52,7 +54,7 @@ def read_flags(model: bytes, path: str | Path) -> ModelFlags:
 
     Raises:
         CorruptModelFile: the message is cut off or not a protobuf; the error has the offset.
-        UnsupportedFormat: it has a denormalizer, which rewrites the text across pieces.
+        UnsupportedFormat: the model has a denormalizer, which rewrites the text across pieces.
     """
     flags = ModelFlags()
     for field, value in _fields(model, 0, len(model), path):
@@ -82,7 +84,7 @@ def write_model(
         pieces: the vocabulary.
         add_dummy_prefix: see `ModelFlags`.
         remove_extra_whitespaces: see `ModelFlags`.
-        unigram: it is a unigram model, and otherwise a BPE.
+        unigram: whether the model is a unigram model; otherwise it is a BPE.
         normalization: a compiled table of replacements; empty for none.
     """
     out = bytearray()
@@ -98,14 +100,14 @@ def write_model(
 
 def without_dummy_prefix(model: bytes) -> bytes:
     """Return a serialised model that puts no space in front of a text."""
-    # Of a message that occurs twice, a reader merges the two.
+    # If a message occurs twice, a reader merges both occurrences.
     return model + _bytes(3, _number(3, False))
 
 
 def with_control(model: bytes, texts: Collection[str], path: str | Path) -> bytes:
     """Return a serialised model in which user-defined pieces of these texts are control tokens.
 
-    The library takes user-defined pieces for such wherever they are in a text, and control tokens
+    In the library user-defined pieces count wherever they are in a text, and control tokens
     nowhere. `path` is for errors.
     """
     out = bytearray(model)
@@ -124,7 +126,7 @@ def with_control(model: bytes, texts: Collection[str], path: str | Path) -> byte
 def _fields(
     data: bytes, start: int, end: int, path: str | Path
 ) -> Iterator[tuple[int, int | range]]:
-    """Yield field numbers and values: a number, or the range of its bytes. Others are skipped."""
+    """Yield field numbers and values: a number, or a range of bytes. Skip other wire types."""
     place = start
     while place < end:
         begin = place

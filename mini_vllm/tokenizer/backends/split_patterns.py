@@ -1,8 +1,9 @@
 """How byte-pair encoders cut a text into words before they merge: the regexes that models name.
 
-A model is trained with one of these, and any other gives wrong ids. The regex engines of `tiktoken`
-and `tokenizers` both read them, except CL100K, whose `$` only tiktoken reads. In a file of its own,
-because the tiktoken backend needs a library that GGUF files do not.
+A model is trained with one of these regexes, and any other regex gives wrong ids. The regex engines
+of `tiktoken` and `tokenizers` both read them, except CL100K, whose `$` only tiktoken reads. The
+regexes are in a file of their own, because the tiktoken backend needs a library that GGUF files do
+not need.
 """
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -16,14 +17,14 @@ _SPACE = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 CL100K = f"{_CONTRACTION}|{_WORD}|\\p{{N}}{{1,3}}|{_MARKS}|\\s++$|{_SPACE}"
 LLAMA3 = f"{_CONTRACTION}|{_WORD}|\\p{{N}}{{1,3}}|{_MARKS}|{_SPACE}"
 QWEN2 = f"{_CONTRACTION}|{_WORD}|\\p{{N}}|{_MARKS}|{_SPACE}"
-# As QWEN2, with combining marks in the words.
+# Like QWEN2, with combining marks in the words.
 QWEN35 = QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r"[^\s\p{L}", r"[^\s\p{L}\p{M}")
 
 
 def _words(letters_but: str = "") -> tuple[str, str]:
     """Return words that begin with capitals, or are all capitals.
 
-    A new word begins where capitals follow small letters. `letters_but` is taken out of the sets of
+    A new word begins where capitals follow small letters. `letters_but` is removed from the sets of
     letters, in the regex engines' syntax.
     """
     upper = rf"[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}{letters_but}]"
@@ -45,7 +46,7 @@ O200K = "|".join(
     )
 )
 TEKKEN = f"{_SMALL_WORD}|{_CAPITAL_WORD}|\\p{{N}}|{_PATH_MARKS}|{_SPACE}"
-# Chinese is cut out first, and never part of another word.
+# Chinese text is cut out first, and is never part of another word.
 KIMI = "|".join(
     (
         r"\p{Han}+",

@@ -1,9 +1,9 @@
 """Tokenizers in OpenAI's format, a file of `base64 rank` lines, on the `tiktoken` library.
 
-A rank file has a token's bytes in base64 and its rank, which is its id, on each line; the special
-tokens and the split pattern must be known otherwise. The network is never used: a built-in encoding
-is read from a folder of rank files. Special tokens inside a text are plain text, unless the caller
-allows them.
+Each line of a rank file has a token's bytes in base64 and its rank, which is its id. The special
+tokens and the split pattern must be known from elsewhere. The network is never used: a built-in
+encoding is read from a folder of rank files. Special tokens inside a text are plain text, unless
+the caller allows them.
 """
 
 import base64
@@ -62,17 +62,17 @@ _RANK = re.compile(rb"\d{1,10}")
 
 
 class TiktokenTokenizer(VocabularyTokenizer):
-    """A `tiktoken.Encoding` behind our protocols.
+    """A `tiktoken.Encoding` with our protocols.
 
-    Every id has bytes (`token_bytes`), but only one whose bytes are UTF-8 has a text
+    Every id has bytes (`token_bytes`), but only an id whose bytes are UTF-8 has a text
     (`id_to_token`).
 
     Args:
         encoding: the library's encoding.
-        folder: where configuration files may name special tokens, or None.
-        plain: the encoding's special tokens that are text, which nobody skips.
-        prefix: its special tokens that `add_special_tokens` puts in front of a text.
-        ends: its special tokens that end an answer, besides those that do for every model.
+        folder: the folder of configuration files that may name special tokens, or None.
+        plain: the encoding's special tokens that are text, which are never skipped.
+        prefix: the special tokens that `add_special_tokens` puts in front of a text.
+        ends: special tokens that end an answer, in addition to those that do so for every model.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
         prefix: Collection[str] = (),
         ends: Collection[str] = (),
     ) -> None:
-        # Its public methods cannot tell a special token from an ordinary one of the same bytes.
+        # The public methods cannot distinguish a special token from a plain token of equal bytes.
         special = encoding._special_tokens
         skipped = [token for token in special if token not in plain]
         self._bytes = {rank: data for data, rank in encoding._mergeable_ranks.items()}
@@ -100,7 +100,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
             | (eos_token_ids_of(folder) if folder else set()),
         )
         self._inner = encoding
-        # All of them or none: they mean something together.
+        # All tokens of the prefix or none: they have a meaning only together.
         self._prefix = tuple(prefix) if special.keys() >= set(prefix) else ()
         self._special_ids = frozenset(special[token] for token in skipped)
 
@@ -116,18 +116,18 @@ class TiktokenTokenizer(VocabularyTokenizer):
 
         Args:
             path: the file.
-            pattern: the regex that cuts a text into words. By default that of a file of this name,
-                such as `o200k_base.tiktoken`, or of this content, such as Llama 3's
-                `tokenizer.model`: `known_ranks` has them all.
-            special_tokens: ids of special tokens. By default those of such a file and the added
-                tokens of `tokenizer_config.json` beside it, which count first, and whose roles and
-                `generation_config.json` count then, too.
+            pattern: the regex that cuts a text into words. By default it is the regex of the known
+                file with this name, such as `o200k_base.tiktoken`, or with this content, such as
+                Llama 3's `tokenizer.model`: `known_ranks` has them all.
+            special_tokens: ids of special tokens. By default the special tokens of the known file
+                and the added tokens of `tokenizer_config.json` beside the file, which win. With
+                the default, the roles in that file and `generation_config.json` also count.
 
         Raises:
             TokenizerFileNotFound: the file does not exist.
-            CorruptModelFile: a line is not `base64 rank` or repeats an earlier one, or a
+            CorruptModelFile: a line is not `base64 rank` or repeats an earlier line, or a
                 configuration file is damaged.
-            UnsupportedFormat: there is no `pattern`, and none is known for this file.
+            UnsupportedFormat: there is no `pattern`, and no pattern is known for this file.
             ValueError: `pattern` is not a regex, or the id of a special token is taken.
         """
         path = Path(path)
@@ -173,9 +173,9 @@ class TiktokenTokenizer(VocabularyTokenizer):
         """Load a built-in encoding from a folder that holds its file of ranks.
 
         Args:
-            model: which.
-            cache_dir: the folder; by default the one that TIKTOKEN_CACHE_DIR names. Both
-                `cl100k_base.tiktoken` and the name that tiktoken itself gives to it are found.
+            model: the encoding.
+            cache_dir: the folder; by default the folder that TIKTOKEN_CACHE_DIR names. A file is
+                found by our name, such as `cl100k_base.tiktoken`, and by tiktoken's own name.
 
         Raises:
             TokenizerFileNotFound: the file is missing; the message says where it was sought.
@@ -187,7 +187,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
                 f"{model.file_name} (set {CACHE_VARIABLE} to the folder that holds it)"
             )
         file = Path(folder) / model.file_name
-        # The library's own cache names a file by the hash of the address that it came from.
+        # The library's own cache names a file by the hash of the address of its download.
         address = (_SOURCE + model.file_name).encode()
         cached = file.with_name(hashlib.sha1(address, usedforsecurity=False).hexdigest())
         path = next((path for path in (file, cached) if path.is_file()), None)
@@ -202,8 +202,8 @@ class TiktokenTokenizer(VocabularyTokenizer):
         """Load the encoding of a model such as `gpt-4`, as `from_model` does.
 
         Raises:
-            UnknownModel: it is not a model of OpenAI's.
-            TokenizerFileNotFound: its file is missing.
+            UnknownModel: the name is not that of an OpenAI model.
+            TokenizerFileNotFound: the encoding's file is missing.
         """
         return cls.from_model(TiktokenModel.from_model_name(name), cache_dir=cache_dir)
 
@@ -224,9 +224,11 @@ class TiktokenTokenizer(VocabularyTokenizer):
 
         Args:
             text: the text.
-            add_special_tokens: put the model's own in front: a BOS for Llama, mostly nothing.
-            allowed_special: the special tokens that count as such inside `text`, "all", or `At`
-                certain places. Others are plain text: nobody can type their way out of a message.
+            add_special_tokens: put the model's own tokens in front: BOS for Llama, for most models
+                nothing.
+            allowed_special: the special tokens that count as special inside `text`, "all", or `At`
+                certain places. Others are plain text, so that a user cannot type the end of a
+                message.
 
         Raises:
             EncodeError: `text` contains a lone surrogate or a byte that the vocabulary lacks, or
@@ -286,7 +288,7 @@ class TiktokenTokenizer(VocabularyTokenizer):
         """Return the bytes of an id.
 
         Raises:
-            UnknownTokenId: it is not in the vocabulary.
+            UnknownTokenId: the id is not in the vocabulary.
         """
         try:
             return self._bytes[token_id]
@@ -333,8 +335,8 @@ def _read_ranks(data: bytes, path: Path) -> dict[bytes, int]:
     """Return the ranks of a file by their bytes; `path` is for errors. Empty lines are skipped.
 
     Raises:
-        CorruptModelFile: a line is not a token in base64 and a rank, or repeats an earlier one; the
-            error has the offset of the line, and its message the number.
+        CorruptModelFile: a line is not a token in base64 and a rank, or repeats an earlier line;
+            the error has the offset of the line, and its message the number.
     """
     ranks: dict[bytes, int] = {}
     taken: set[int] = set()
@@ -360,7 +362,7 @@ def _read_line(line: bytes) -> tuple[bytes, int]:
     if fields is None:
         raise ValueError(f"{line[:40]!r} is not two fields, the token in base64 and its rank")
     try:
-        # Whisper's files end with the empty token, which they write as mere padding.
+        # Whisper's files end with the empty token, which they write as padding alone.
         token = b"" if fields[1] == b"=" else base64.b64decode(fields[1], validate=True)
     except binascii.Error as error:
         raise ValueError(f"{fields[1][:40]!r} is not base64: {error}") from None

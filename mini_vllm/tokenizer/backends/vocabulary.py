@@ -1,6 +1,6 @@
-"""What the file-backed tokenizers share: a vocabulary, special tokens, a chat template.
+"""The base of file-backed tokenizers: a vocabulary, special tokens, and a chat template.
 
-Encoding and decoding is left to the backends.
+The backends encode and decode.
 """
 
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ class VocabularyTokenizer(Encoder, Decoder):
         ids: id by token, special tokens included. Ids without text are left out.
         vocab_size: the highest id plus one; by default that of `ids`.
         special_tokens: the special tokens by role.
-        eos_token_ids: ids that end a generation; the EOS token does, and special tokens that
-            are known to.
+        eos_token_ids: ids that end a generation, in addition to those of the EOS token and of
+            special tokens that are known to end one.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class VocabularyTokenizer(Encoder, Decoder):
 
     @cached_property
     def pieces(self) -> PieceTable | None:
-        """The bytes of each id, or None where the text is not a concatenation of pieces."""
+        """The bytes of each id, or None if the text is not a concatenation of pieces."""
         raise NotImplementedError
 
     def token_to_id(self, token: str) -> int | None:
-        """Return the id of a token, special ones included, or None."""
+        """Return the id of a token, special tokens included, or None."""
         return self._ids.get(token)
 
     def id_to_token(self, token_id: int) -> str | None:
@@ -88,7 +88,7 @@ class VocabularyTokenizer(Encoder, Decoder):
         """Use another chat template from now on.
 
         Raises:
-            ChatTemplateError: it does not compile; the old one stays.
+            ChatTemplateError: the template does not compile; the old template stays.
         """
         new = self.make_chat_template(template)
         new.validate()
@@ -113,12 +113,12 @@ class VocabularyTokenizer(Encoder, Decoder):
         )
 
     def load_chat_template(self, folder: Path, explicit: str | Path | None = None) -> None:
-        """Take the chat template of a model's folder, or the explicit file's, if there is one.
+        """Use the chat template of the explicit file, or else of a model's folder, if there is one.
 
         Raises:
             TokenizerFileNotFound: the explicit file does not exist.
             CorruptModelFile: the file that counts is damaged.
-            ChatTemplateError: it is too long, or several files could be the template.
+            ChatTemplateError: the template is too long, or several files could be the template.
         """
         template = find_chat_template(folder, explicit)
         if template is not None:
@@ -129,8 +129,8 @@ class VocabularyTokenizer(Encoder, Decoder):
     ) -> str:
         """Return a conversation in the form that the model was trained on.
 
-        Without a template it takes a simple form, a line of `role: content` per message. Arguments
-        are those of `ChatTemplate.render`.
+        Without a template the form is a line of `role: content` per message. Arguments are those of
+        `ChatTemplate.render`.
 
         Raises:
             ChatTemplateError: the template is invalid, refuses the messages, or exceeds a limit.

@@ -1,1 +1,1 @@
-"""From a file, a folder or the hub to a tokenizer."""
+"""Loads tokenizers from files, folders and the hub."""

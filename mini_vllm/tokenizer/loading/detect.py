@@ -1,6 +1,6 @@
-"""Which kind a tokenizer file is, by its first bytes, since names can mislead.
+"""Detects the kind of a tokenizer file by its first bytes, since names can mislead.
 
-Whether the rest of the file is sound shows when it is read.
+The rest of the file is checked when it is read.
 """
 
 import re
@@ -38,11 +38,11 @@ def detect_type(head: bytes, name: str) -> TokenizerType:
     """Return the kind of a file.
 
     Args:
-        head: its first bytes; 512 are enough.
-        name: what to call it in the error.
+        head: the first bytes of the file; 512 are enough.
+        name: the name of the file in the error.
 
     Raises:
-        UnsupportedFormat: it is of a kind that we cannot read.
+        UnsupportedFormat: the file is of a kind that we cannot read.
     """
     if is_json(head):
         return TokenizerType.HUGGINGFACE
@@ -82,7 +82,8 @@ def get_tokenizer_info(path: str | Path) -> TokenizerType:
 
     Raises:
         TokenizerFileNotFound: the file or folder does not exist.
-        UnsupportedFormat: it is of a kind that we cannot read, or several files could be meant.
+        UnsupportedFormat: the file is of a kind that we cannot read, or the folder has several
+            candidates.
     """
     path = Path(path)
     if path.is_dir():
@@ -110,7 +111,7 @@ def find_tokenizer_file(folder: Path) -> Path:
     a SentencePiece model, a GGUF file.
 
     Raises:
-        UnsupportedFormat: there is no such file, or several of the kind that counts.
+        UnsupportedFormat: the folder has no such file, or several files of the kind that counts.
     """
     files = files_that_count(path.name for path in folder.iterdir())
     if not files:
@@ -123,9 +124,9 @@ def find_tokenizer_file(folder: Path) -> Path:
 
 
 def files_that_count(names: Iterable[str]) -> list[str]:
-    """Return the files among these that may hold the tokenizer: all of the first kind that counts.
+    """Return the files that may hold the tokenizer: all of the first kind that counts, sorted.
 
-    Sorted; `vocab.json` comes with `merges.txt` and does not count without it.
+    `vocab.json` is returned together with `merges.txt`, and does not count without it.
     """
     names = set(names)
     for patterns in _LAYOUTS:

@@ -25,9 +25,10 @@ def create_tokenizer_from_file(
     """Return the tokenizer of a file, by its content, or of a model's folder.
 
     Raises:
-        TokenizerFileNotFound: there is no such file or folder.
-        UnsupportedFormat: it is of a kind that we cannot read, or several files could be meant.
-        CorruptModelFile: it, or a file beside it, is damaged.
+        TokenizerFileNotFound: the file or folder does not exist.
+        UnsupportedFormat: the file is of a kind that we cannot read, or the folder has several
+            candidates.
+        CorruptModelFile: the file, or a file beside it, is damaged.
     """
     path = Path(path).expanduser()
     if path.is_dir():
@@ -36,15 +37,16 @@ def create_tokenizer_from_file(
     tokenizer = _loader(kind, path.name)(path)
     if chat_template_path is not None or tokenizer.chat_template is None:
         tokenizer.load_chat_template(path.parent, chat_template_path)
-    # Made and checked now, so that the first stream need not wait for it.
+    # Make and check the table now, so that the first stream does not have to wait for it.
     _ = tokenizer.pieces
     return tokenizer
 
 
 def _loader(kind: TokenizerType, name: str) -> Callable[[Path], VocabularyTokenizer]:
-    """Return what reads a kind of file, imported here because each needs a library of its own.
+    """Return the function that reads a kind of file.
 
-    Of the older pair of files, `vocab.json` is the name.
+    Imports are here, because each backend needs a library of its own. For the older pair of files,
+    `name` is `vocab.json`.
     """
     if kind is TokenizerType.TIKTOKEN:
         from mini_vllm.tokenizer.backends.tiktoken import TiktokenTokenizer

@@ -1,15 +1,17 @@
 """The tokenizer files of a model, fetched from a Hugging Face hub into its shared cache.
 
-One request lists the model's files; those that the factory will read and the cache lacks are
-fetched, each whole or not at all: of several vocabularies the one that counts, no weights, and
-nothing from subfolders. A terminal sees how far they are. The cache's ref names the folder only
-when all are there, so what an interrupted download has left is never taken for complete. If the hub
-does not answer within seconds, the folder of an earlier call serves.
+One request lists the model's files. The files that the factory will read and the cache lacks are
+fetched, each file whole or not at all: if there are several vocabularies, the vocabulary that
+counts, no weights, and no files from subfolders. A terminal shows the progress. The cache's ref
+names the folder only when all files are there, so the files of an interrupted download are never
+mistaken for a complete folder. If the hub does not answer within seconds, the folder of an earlier
+call is used.
 
-No request is repeated. What was fetched before a failure is kept, so a second call continues there.
+No request is repeated. Files that were fetched before a failure are kept, so a second call
+continues after them.
 
 HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and HF_HUB_DISABLE_PROGRESS_BARS are read at each call;
-HF_HUB_CACHE when the library is imported, which is at the first call.
+HF_HUB_CACHE is read when the library is imported, at the first call.
 """
 
 import contextlib
@@ -50,8 +52,9 @@ def download_tokenizer_from_hf(
 
     Args:
         model_id: `name` or `organisation/name`.
-        cache_dir: the cache; by default HF_HUB_CACHE, which other tools share as well.
-        token: the access token; by default HF_TOKEN, or that of a login. An empty one is not sent.
+        cache_dir: the cache; by default HF_HUB_CACHE, which other tools also share.
+        token: the access token; by default HF_TOKEN, or that of a login. An empty token is not
+            sent.
         revision: a branch, tag or commit; by default `main`.
 
     Raises:
@@ -87,8 +90,9 @@ def download_tokenizer_from_hf(
 def tokenizer_files(names: Iterable[str]) -> list[str]:
     """Return the files of a repository that the factory reads: top level only, sorted.
 
-    Of several vocabularies it is the one that counts in a folder; GGUF files hold weights.
-    Companions such as `config.json` count only beside a vocabulary.
+    If there are several vocabularies, the function returns the vocabulary that counts in a folder.
+    GGUF files are left out, since they contain weights. Companions such as `config.json` count only
+    together with a vocabulary.
     """
     plain = {name for name in names if _PLAIN_NAME.fullmatch(name)}
     vocabulary = files_that_count(name for name in plain if not name.endswith(".gguf"))
@@ -102,7 +106,7 @@ def tokenizer_files(names: Iterable[str]) -> list[str]:
 
 @contextlib.contextmanager
 def _progress(*, enabled: bool) -> Iterator["Progress"]:
-    """Show bars on the terminal that the errors go to, if it is one."""
+    """Show progress bars on standard error, if it is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
@@ -126,7 +130,7 @@ def _storage(model_id: str, cache_dir: str | Path | None) -> Path:
     """Return the model's folder in the cache.
 
     Raises:
-        HubError: the model id is invalid, which the library itself checks.
+        HubError: the model id is invalid, by the library's own check.
     """
     from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.errors import HFValidationError
@@ -146,7 +150,7 @@ def _endpoint() -> str | None:
 
 
 def _access(token: str | None) -> str | Literal[False] | None:
-    """Return what the library takes as a token: False for no token, None for its own choice."""
+    """Return the library's token argument: False for no token, None for the library's choice."""
     value = os.environ.get("HF_TOKEN") if token is None else token
     if value is not None and not value.strip():
         return False
@@ -157,7 +161,7 @@ def _list(model_id: str, revision: str, token: str | None) -> tuple[str, list[st
     """Return the commit of a revision and the names of its files."""
     from huggingface_hub import HfApi
 
-    # The only listing in the library that takes a timeout and does not retry.
+    # This is the only listing in the library that takes a timeout and does not retry.
     info = HfApi(endpoint=_endpoint(), token=_access(token)).model_info(
         model_id, revision=revision, timeout=_TIMEOUT_SECONDS
     )
@@ -187,7 +191,7 @@ def _fetch(
     also repeats each request for up to 23 seconds.
 
     Raises:
-        HubError: the hub refuses it, or the download broke off.
+        HubError: the hub refuses the request, or the download broke off.
     """
     from huggingface_hub import get_session, hf_hub_url, hf_raise_for_status
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
@@ -214,7 +218,7 @@ def _fetch(
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status of the answer that an error is about, if there was one."""
+    """Return the HTTP status of an error's response, or None if there was no response."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     return status if isinstance(status, int) else None
 
@@ -236,7 +240,7 @@ def _cached(storage: Path, revision: str, reason: str) -> Path:
     """Return the complete folder that an earlier call has left.
 
     Raises:
-        HubError: nothing complete is cached; the message ends in `reason`.
+        HubError: no complete folder is cached; the message ends in `reason`.
     """
     names: list[str] = []
     with contextlib.suppress(OSError):

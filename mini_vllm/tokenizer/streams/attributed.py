@@ -1,6 +1,6 @@
-"""A stream that also says which token brought which text.
+"""A stream that also reports which token contributed which text.
 
-For logprobs and token timings a client must know where in the text each token begins. The ids of a
+For logprobs and token timings a client must know where in the text each token begins. All ids of a
 character share its place. The list of places grows with the output, so the plain stream has none.
 """
 
@@ -15,7 +15,7 @@ class AttributedStream(TokenStream):
 
     Attributes:
         offsets: for each id so far, in characters of the emitted text, where its own text begins.
-            They never decrease. For an id without text it is where the next text would begin.
+            Offsets never decrease. The offset of an id without text is that of the next text.
         length: how many characters were emitted.
     """
 
@@ -31,24 +31,25 @@ class AttributedStream(TokenStream):
 
     @property
     def held(self) -> bytes:
-        """What waits, as in the stream itself."""
+        """The bytes that the decode stream holds."""
         return self._stream.held
 
     def step(self, token_id: int) -> str:
-        """Take one id; return the text that is certain now."""
+        """Feed one id; return the text that is certain now."""
         self._ids.append(token_id)
         self.offsets.append(self.length)
         return self._emit(self._stream.step(token_id))
 
     def end_segment(self) -> str:
-        """End a segment, as where a channel switches: no character reaches across.
+        """End a segment, such as one before a switch of channels; return the rest of its text.
 
-        Return what was cut off as U+FFFD. The next id continues the same text.
+        No character continues across the end: a cut-off character is U+FFFD. The next id continues
+        the same text.
         """
         return self._emit(self._stream.flush())
 
     def flush(self) -> str:
-        """End the stream; return what was cut off as U+FFFD, once."""
+        """End the stream: return U+FFFD for a cut-off character, once."""
         return self._emit(self._stream.flush())
 
     def _emit(self, text: str) -> str:

@@ -1,21 +1,21 @@
 """Token ids in, text out, one id at a time: two strategies, chosen by `create_decode_stream`.
 
-`DecodeStream` reads a table of pieces: exact, and O(1) a token. A step is one look in a dictionary.
-What an id adds to the text depends on the id and on the open end of the text before it; each such
-pair is worked out once, for all streams of a tokenizer.
+`DecodeStream` reads a table of pieces. It is exact, and O(1) a token: a step is one lookup in a
+dictionary. The text that an id adds depends on the id and on the incomplete character before it;
+each such pair is computed once, for all streams of a tokenizer.
 
-`WindowDecodeStream` serves tokenizers without such a table, because their decoder rewrites across
-tokens or follows a rule that we do not know. It decodes a short window of ids again and again and
-emits what is new. It sees only text, not which bytes are missing, so it takes U+FFFD at the end of
-the window for a character that is still incomplete. What it promises:
-- Valid text is exact, wherever prompt and output are cut, and each character comes with the id that
-  completes it. An id that has no text of its own is left out: it changes nothing beside it.
-- A U+FFFD that the text really holds comes late: with other text, at most three ids of text later,
-  or with the flush. One that spans prompt and output is lost.
-- Where the decoder rewrites what was already emitted, the text goes on from the part that both
-  versions share; nothing is taken back.
+`WindowDecodeStream` serves tokenizers without such a table: their decoder rewrites across tokens or
+follows a rule that we do not know. The stream decodes a short window of ids again and again, and
+emits the new text. It sees only text, not the missing bytes, so it treats U+FFFD at the end of the
+window as a character that is still incomplete. It promises:
+- Valid text is exact, for any cut between prompt and output, and the id that completes a character
+  emits it. An id without text of its own is left out, and changes nothing around it.
+- A real U+FFFD in the text is emitted late: together with other text, at most three ids of text
+  later, or by the flush. A real U+FFFD that spans prompt and output is lost.
+- If the decoder rewrites text that has been emitted, the stream continues after the part that both
+  versions share; emitted text is never taken back.
 
-Neither keeps the ids: what a caller needs again, it keeps itself.
+Neither stream keeps the ids: a caller that needs them again keeps them itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,24 +30,25 @@ from mini_vllm.tokenizer.streams.token_stream import TokenStream
 from mini_vllm.tokenizer_errors import TokenizerError
 
 _UNFINISHED = "\ufffd"
-# An id of text has a byte or more, and no character more than four: the fourth id from the end is
-# never the beginning of an unfinished one.
+# An id with text has at least one byte, and a character has at most four bytes: an unfinished
+# character never begins in the fourth id from the end.
 _MOST_WAITING = 3
-# How many ids of text at the end of a prompt a stream begins with. The first ones may be the end of
-# a character, and the last ones the beginning of another; two more are sure to be neither.
+# A stream begins with this many ids of text at the end of the prompt. The first ids may end a
+# character, and the last ids may begin another character; two more ids do neither.
 _TAIL = 2 * _MOST_WAITING + 2
 
 
 class DecodeStream(TokenStream):
     """The text of a growing id sequence, from a table of pieces.
 
-    A character that spans prompt and output comes out whole, by the id that completes it; no other
-    prompt byte does. Ids outside the vocabulary, negative ones included, and skipped special ids
-    add `""` and leave a half character as it was.
+    A character that spans prompt and output is emitted whole, by the id that completes it. No other
+    prompt byte is emitted. Ids outside the vocabulary, negative ids, and skipped special ids add
+    `""` and leave a half character unchanged.
 
     Args:
-        tokenizer: one with a table of pieces. Steps are not counted here; see `MeteredStream`.
-        prompt_token_ids: what came before, a sequence or an array; only its end is looked at.
+        tokenizer: a tokenizer with a table of pieces. The stream does not count its steps; see
+            `MeteredStream`.
+        prompt_token_ids: the ids of the prompt, a sequence or an array; only the end is read.
         skip_special_tokens: leave special tokens out.
 
     Raises:
@@ -72,12 +73,12 @@ class DecodeStream(TokenStream):
 
     @property
     def held(self) -> bytes:
-        """The bytes that wait for what follows: of a character, at most 3."""
+        """The held bytes of an incomplete character, at most 3."""
         return self._table.held(self._joins[STATE])
 
     @property
     def position(self) -> tuple[object, State]:
-        """What the text of the next id depends on: the table and its state."""
+        """The table and its state, which decide the text of the next id."""
         return self._table.identity, self._joins[STATE]
 
     @position.setter
@@ -85,7 +86,7 @@ class DecodeStream(TokenStream):
         self._joins = self._table.joins(position[1])
 
     def step(self, token_id: int) -> str:
-        """Take one id; return the text that is certain now, `""` while nothing is."""
+        """Feed one id; return the text that is certain now, `""` if none is."""
         text: str
         try:
             text, self._joins = self._joins[token_id]
@@ -94,9 +95,9 @@ class DecodeStream(TokenStream):
         return text
 
     def flush(self) -> str:
-        """End the stream: a cut-off character is one U+FFFD. A second flush returns `""`.
+        """End the stream: return one U+FFFD for a cut-off character. A second flush returns `""`.
 
-        More ids may follow; no character reaches across.
+        More ids may follow; no character continues across the flush.
         """
         text = self.held.decode("utf-8", "replace")
         if self._joins[STATE] != self._table.start:
@@ -112,24 +113,24 @@ class DecodeStream(TokenStream):
 
 
 class _Cut(NamedTuple):
-    """A place between the ids that wait: how many are before it, and their text in context."""
+    """A place between the held ids: the number of ids before it, and their text in context."""
 
     taken: int
     text: str
 
     @property
     def damage(self) -> int:
-        """How many U+FFFD the text has; a cut inside a character makes one too many."""
+        """How many U+FFFD the text has; a cut inside a character adds at least one."""
         return self.text.count(_UNFINISHED)
 
 
 class WindowDecodeStream(TokenStream):
     """The text of a growing id sequence, from `tokenizer.decode` alone.
 
-    Arguments and methods are those of `DecodeStream`; any tokenizer will do.
+    Arguments and methods are those of `DecodeStream`, for any tokenizer.
 
     Attributes:
-        decoded_tokens: how many ids were handed to `decode`, for tests of the cost.
+        decoded_tokens: how many ids were passed to `decode`, for tests of the cost.
     """
 
     __slots__ = (
@@ -146,23 +147,23 @@ class WindowDecodeStream(TokenStream):
         self._tokenizer = as_tokenizer(tokenizer)
         self._skip = skip_special_tokens
         self.decoded_tokens = 0
-        # The ids that wait, and what of their text is out or belongs to the prompt.
+        # The held ids, and the part of their text that was emitted or belongs to the prompt.
         self._waiting: list[int] = []
         self._out = ""
-        # The ids just before, which are needed to decode those, and their text: all of it is out.
+        # The ids just before the held ids, as context for `decode`, and their text, all emitted.
         self._context: list[int] = []
         self._before = ""
         self._begin(plain_ids(prompt_token_ids))
 
     @property
     def held(self) -> bytes:
-        """The text that waits, as UTF-8: U+FFFD for what may become a character."""
+        """The held text in UTF-8, with U+FFFD for an incomplete character."""
         if not self._waiting:
             return b""
         return self._new(next(self._cuts()).text).encode()
 
     def step(self, token_id: int) -> str:
-        """Take one id; return the text that is certain now, `""` while nothing is."""
+        """Feed one id; return the text that is certain now, `""` if none is."""
         if not self._has_text(token_id):
             return ""
         self._waiting.append(token_id)
@@ -172,26 +173,26 @@ class WindowDecodeStream(TokenStream):
             return self._emit(whole)
         complete = whole.text.rstrip(_UNFINISHED)
         if new := self._new(complete):
-            # So the unfinished character begins in this id, in which another one may have ended.
+            # The unfinished character begins in this id, in which an earlier character may end.
             self._out = complete
             self._settle(next(cuts), whole.text)
             return new
         if len(self._waiting) <= _MOST_WAITING:
             return ""
-        # Of equally good cuts the first one, which leaves the fewest ids.
+        # If several cuts are equally good, the first wins, since it leaves the fewest ids.
         return self._emit(min([whole, *cuts], key=lambda cut: cut.damage))
 
     def flush(self) -> str:
-        """End the stream: return what waits. A second flush returns `""`.
+        """End the stream: return the held text. A second flush returns `""`.
 
-        More ids may follow; no character reaches across.
+        More ids may follow; no character continues across the flush.
         """
         text = self._new(next(self._cuts()).text)
         self._waiting, self._out = [], ""
         return text
 
     def _begin(self, prompt: Sequence[int]) -> None:
-        """Step through the end of the prompt, for nobody to read; its text counts as out."""
+        """Step through the end of the prompt without emitting its text."""
         tail = [*islice(filter(self._has_text, reversed(prompt)), _TAIL)][::-1]
         if len(tail) == _TAIL:
             tail = min((tail[start:] for start in range(_MOST_WAITING + 1)), key=self._damage)
@@ -200,44 +201,44 @@ class WindowDecodeStream(TokenStream):
         self._out = next(self._cuts()).text
 
     def _damage(self, ids: list[int]) -> int:
-        """Return how many U+FFFD the text of ids has, without a character unfinished at its end."""
+        """Return how many U+FFFD the text of ids has, except an unfinished character at its end."""
         without_last = (ids[: len(ids) - left] for left in range(_MOST_WAITING + 1))
         return min(self._decode(some).count(_UNFINISHED) for some in without_last)
 
     def _has_text(self, token_id: int) -> bool:
-        # Of two spaces `decode` may strip the first one only.
+        # `decode` may strip only the first of two spaces.
         if self._decode([token_id]) or self._decode([token_id, token_id]):
             return True
-        # Or it strips both, and a space only counts behind other text.
+        # Or it strips both spaces, and a space only counts after other text.
         before = self._context + self._waiting
         together = self._decode([*before, token_id])
         return together not in ("", self._decode(before))
 
     def _cuts(self) -> Iterator[_Cut]:
-        """Yield the cut behind all ids that wait, then those before the last ones, one by one.
+        """Yield the cut after all held ids, then the cuts before each of the last ids.
 
-        Each is decoded when it is asked for.
+        Each cut is decoded only when the caller takes it.
         """
         for left in range(min(len(self._waiting), _MOST_WAITING) + 1):
             taken = len(self._waiting) - left
             yield _Cut(taken, self._text_of(self._waiting[:taken]))
 
     def _text_of(self, ids: list[int]) -> str:
-        """Return what ids add to the text of the context."""
+        """Return the text that ids add to the text of the context."""
         together = self._decode(self._context + ids)
         text = together[_shared(self._before, together) :]
         if _UNFINISHED not in text:
             return text
-        # Among other bytes a decoder may show more damage than there is in these ids.
+        # Next to other bytes a decoder may show more damage than these ids have.
         alone = self._decode(ids)
         return alone if alone.count(_UNFINISHED) < text.count(_UNFINISHED) else text
 
     def _new(self, text: str) -> str:
-        """Return what of the waiting text is not out yet."""
+        """Return the part of a text of the held ids that has not been emitted."""
         return text[_shared(self._out, text) :]
 
     def _emit(self, cut: _Cut) -> str:
-        """Settle a cut; return what of its text is new."""
+        """Settle a cut; return the new part of its text."""
         new = self._new(cut.text)
         if new:
             self._out = cut.text
@@ -245,9 +246,10 @@ class WindowDecodeStream(TokenStream):
         return new
 
     def _settle(self, cut: _Cut, whole: str = "") -> None:
-        """Make the ids before a cut the context of the others.
+        """Make the ids before a cut the context of the later ids.
 
-        `whole` is the text of all ids, if those behind the cut complete a character of theirs.
+        `whole` is the text of all ids, if the ids after the cut complete a character of the ids
+        before it.
         """
         if not cut.taken:
             return

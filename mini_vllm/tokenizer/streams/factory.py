@@ -1,4 +1,4 @@
-"""One call for the stream of any tokenizer: with or without a table of pieces, metered or not."""
+"""Makes the stream of any tokenizer: with or without a table of pieces, metered or not."""
 
 from collections.abc import Sequence
 
@@ -19,8 +19,8 @@ def create_decode_stream(
     """Return the stream for a tokenizer: by its table of pieces if it has one, metered if it is.
 
     Args:
-        tokenizer: any; one of the `tokenizers` library will do, here and elsewhere.
-        prompt_token_ids: what came before, a sequence or an array; only its end is looked at.
+        tokenizer: any tokenizer, here and elsewhere also an object of the `tokenizers` library.
+        prompt_token_ids: the ids of the prompt, a sequence or an array; only the end is read.
         skip_special_tokens: leave special tokens out.
     """
     stream = create_plain_stream(
@@ -36,6 +36,6 @@ def create_plain_stream(
     *,
     skip_special_tokens: bool = True,
 ) -> DecodeStream | WindowDecodeStream:
-    """Do what `create_decode_stream` does, for a caller that counts the steps itself."""
+    """Return the same stream, never metered, for a caller that counts the steps itself."""
     make = WindowDecodeStream if pieces_of(tokenizer) is None else DecodeStream
     return make(tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens)

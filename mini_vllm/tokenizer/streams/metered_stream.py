@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class MeteredStream(TokenStream):
     """A decode stream of a metered tokenizer.
 
-    Two readings of the clock cost as much as many steps do, so `TextPipeline` does without.
+    Two readings of the clock cost as much as many steps, so `TextPipeline` does not use this class.
 
     Args:
         stream: the stream.
@@ -28,11 +28,11 @@ class MeteredStream(TokenStream):
 
     @property
     def held(self) -> bytes:
-        """The bytes that wait, as in `DecodeStream`."""
+        """The held bytes, as in `DecodeStream`."""
         return self._stream.held
 
     def step(self, token_id: int) -> str:
-        """Take one id; return the text that is certain now."""
+        """Feed one id; return the text that is certain now."""
         start = time.perf_counter()
         text = self._stream.step(token_id)
         self._metrics.stream_step_duration.observe(time.perf_counter() - start)
@@ -42,5 +42,5 @@ class MeteredStream(TokenStream):
         return text
 
     def flush(self) -> str:
-        """End the stream; return what was cut off as U+FFFD, once."""
+        """End the stream: return U+FFFD for a cut-off character, once."""
         return self._stream.flush()

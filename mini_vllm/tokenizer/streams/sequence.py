@@ -1,6 +1,6 @@
-"""A sequence that grows by text or by ids, and knows both its ids and its text.
+"""A sequence that grows by text or by ids, and keeps both its ids and its text.
 
-It keeps everything, for callers that edit or inspect a sequence. A server that only streams uses
+It is for callers that edit or inspect a sequence. A server that only streams uses
 `create_decode_stream`, which keeps nothing.
 """
 
@@ -19,7 +19,7 @@ class Sequence(TokenStream):
     """Ids and their text, kept in step.
 
     Args:
-        tokenizer: makes ids of text and text of ids.
+        tokenizer: turns text into ids and ids into text.
         skip_special_tokens: leave special tokens out of the text.
     """
 
@@ -38,7 +38,7 @@ class Sequence(TokenStream):
         return sequence
 
     def clear(self) -> None:
-        """Forget everything; what is appended next starts a new text."""
+        """Forget everything; the next append starts a new text."""
         self._stream = create_decode_stream(self._tokenizer, skip_special_tokens=self._skip)
         self._ids: list[int] = []
         self._parts: list[str] = []
@@ -54,7 +54,7 @@ class Sequence(TokenStream):
         """Encode `text` and append its ids.
 
         Raises:
-            EncodeError: the text cannot be encoded; the sequence is as before.
+            EncodeError: the text cannot be encoded; the sequence is unchanged.
         """
         encoding = self._tokenizer.encode(
             text, add_special_tokens=add_special_tokens, allowed_special=allowed_special
@@ -88,12 +88,12 @@ class Sequence(TokenStream):
 
     @property
     def prefix_offset(self) -> int:
-        """The read offset before the last one."""
+        """The previous read offset."""
         return self._prefix_offset
 
     @property
     def read_offset(self) -> int:
-        """How many ids there were when nothing was held last."""
+        """How many ids there were the last time that no bytes were held."""
         return self._read_offset
 
     def is_empty(self) -> bool:

@@ -1,7 +1,7 @@
 """A decoder that stops: ids in, text out, until a stop token or a stop string.
 
-A stop token ends the text before any stop string can. Only what may become a stop string waits, in
-the *jail*. For callers that want text alone; `TextPipeline` adds reasoning and tool calls.
+A stop token ends the text before any stop string can. Only text that may become a stop string is
+held, in the *jail*. For callers that need only text; `TextPipeline` adds reasoning and tool calls.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ SequenceDecoderOutput = Text | Held | Stopped | StoppedWithText
 
 @dataclass(frozen=True, slots=True)
 class StopMatch:
-    """What ended the text: an id or a string, and whether it is shown."""
+    """The stop that ended the text: an id or a string, and whether it is shown."""
 
     kind: Literal["token", "visible_token", "string", "visible_string"]
     value: int | str
@@ -53,7 +53,7 @@ class StopMatch:
 
 @dataclass(frozen=True)
 class StopSequenceConfig:
-    """Stop tokens and strings; visible ones are shown. Empty strings are ignored."""
+    """Stop tokens and stop strings; visible stops are shown. Empty strings are ignored."""
 
     stop_tokens: frozenset[int] = frozenset()
     stop_sequences: tuple[str, ...] = ()
@@ -81,12 +81,12 @@ class StopSequenceDecoder(Copyable):
     """The decoder.
 
     Args:
-        tokenizer: makes text of ids.
-        config: what ends the text.
-        skip_special_tokens: leave special tokens out; a visible stop token is shown all the same.
-        prompt_token_ids: what came before.
-        resolve_special_stops: a stop string that is the text of a special token also stops at its
-            id, because a skipped token never reaches the text.
+        tokenizer: turns ids into text.
+        config: the stop tokens and stop strings.
+        skip_special_tokens: leave special tokens out; a visible stop token is still shown.
+        prompt_token_ids: the ids of the prompt.
+        resolve_special_stops: if a stop string is the text of a special token, also stop at that
+            token's id, because a skipped token never reaches the text.
     """
 
     _shared = frozenset({"_tokenizer", "_metrics"})
@@ -126,7 +126,7 @@ class StopSequenceDecoder(Copyable):
 
     @property
     def matched_stop(self) -> StopMatch | None:
-        """What ended the text, or None."""
+        """The stop that ended the text, or None."""
         return self._matched
 
     @property
@@ -135,7 +135,7 @@ class StopSequenceDecoder(Copyable):
         return self._matcher.held
 
     def process_token(self, token_id: int) -> SequenceDecoderOutput:
-        """Take one id."""
+        """Feed one id."""
         if self._matched is not None:
             return Stopped()
         self.tokens_consumed += 1
@@ -152,7 +152,7 @@ class StopSequenceDecoder(Copyable):
         return Text(text) if text else Held()
 
     def process_tokens(self, token_ids: Iterable[int]) -> list[SequenceDecoderOutput]:
-        """Take ids up to the first stop; return the output of each that was taken."""
+        """Feed ids up to the first stop; return the output of each id that was fed."""
         outputs: list[SequenceDecoderOutput] = []
         for output in map(self.process_token, plain_ids(token_ids)):
             outputs.append(output)
@@ -161,7 +161,7 @@ class StopSequenceDecoder(Copyable):
         return outputs
 
     def flush(self) -> SequenceDecoderOutput:
-        """End the text; return what waited, or `Held` if nothing did."""
+        """End the text; return the held text, or `Held` if there is none."""
         if self._matched is not None:
             return Stopped()
         text = self._rest()
@@ -176,7 +176,7 @@ class StopSequenceDecoder(Copyable):
             return self._matcher.feed(text)
 
     def _rest(self) -> str:
-        """Return the jail, and a character that was cut off as U+FFFD."""
+        """Return the jail, and U+FFFD for a cut-off character."""
         text = self._search(self._stream.flush())
         return text if self._matcher.matched is not None else text + self._matcher.flush()
 
@@ -204,8 +204,8 @@ class StopSequenceDecoderBuilder:
     """Makes a decoder step by step: `StopSequenceDecoderBuilder(tok).stop_sequence("END").build()`.
 
     Attributes:
-        tokenizer: makes text of ids.
-        config: what has been asked for so far.
+        tokenizer: turns ids into text.
+        config: the configuration so far.
         skips: whether special tokens are left out.
     """
 

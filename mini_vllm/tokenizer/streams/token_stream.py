@@ -1,4 +1,4 @@
-"""What every stream of token ids can do: take a burst, and be copied."""
+"""The base of all streams of token ids: it takes bursts, and can be copied."""
 
 from collections.abc import Iterable
 
@@ -16,11 +16,11 @@ class TokenStream(Copyable):
     _shared = frozenset({"_tokenizer", "_table", "_joins", "_metrics"})
 
     def step(self, token_id: int) -> str:
-        """Take one id; return the text that is certain now."""
+        """Feed one id; return the text that is certain now."""
         raise NotImplementedError
 
     def step_batch(self, token_ids: Iterable[int]) -> list[str]:
-        """Take a burst of ids, or an array; return the text of each, as `step` would.
+        """Feed a burst of ids, or an array; return the text of each id, as `step` does.
 
         Raises:
             ValueError: an array of more than one dimension, or of none.
