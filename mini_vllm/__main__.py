@@ -1,6 +1,6 @@
-"""The program `mini-vllm`, also `python -m mini_vllm`: the engine outside of the course.
+"""The program `mini-vllm`, also `python -m mini_vllm`: the engine outside the course.
 
-Each verb is a module that runs by itself too: `python -m mini_vllm.server`.
+Each verb is also a module that can be run by itself: `python -m mini_vllm.server`.
 """
 
 import sys
@@ -16,14 +16,14 @@ _VERBS = {
 }
 _USAGE = "\n".join(
     [
-        "usage: mini-vllm VERB ...    (mini-vllm VERB --help says more)\n",
+        "usage: mini-vllm VERB ...    (mini-vllm VERB --help lists its options)\n",
         *(f"  {verb:10} {what}" for verb, (_, what) in _VERBS.items()),
     ]
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a verb; return its exit code, or 2 if there is no such verb."""
+    """Run a verb; return its exit code, or 2 for an unknown verb."""
     verb, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     if verb in ("-h", "--help"):
         print(_USAGE)
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"mini-vllm {__version__}")
         return 0
     if verb not in _VERBS:
-        print(f"mini-vllm: {verb} is no verb of it\n{_USAGE}", file=sys.stderr)
+        print(f"mini-vllm: {verb} is not a verb\n{_USAGE}", file=sys.stderr)
         return 2
     module, _ = _VERBS[verb]
     code: int = import_module(module).main(rest, program=f"mini-vllm {verb}")

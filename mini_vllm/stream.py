@@ -1,7 +1,7 @@
 """`python -m mini_vllm.stream FILE`: requests of a file, streamed side by side in a terminal.
 
 The file is a JSON list. Each request has a `prompt` or `messages`, and any fields of
-`SamplingParams`, by the API's names:
+`SamplingParams`, with the API's names:
 
     [{"prompt": "Once", "max_tokens": 40},
      {"messages": [{"role": "user", "content": "Hello!"}], "stop": ["bytes"], "seed": 7}]
@@ -59,7 +59,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 }
 _KEYS = "123456789"
 _LOOK_SECONDS = 0.05
-# Of a panel's text, the end that is shown.
+# The size of the shown end of a panel's text.
 _LINES, _WIDTH = 8, 46
 _DEFAULT_TOKENS = 200
 
@@ -77,7 +77,7 @@ class Row:
     end: str = ""
 
     def take(self, chunk: StreamChunk) -> None:
-        """Add the news."""
+        """Add a chunk."""
         self.text += chunk.text
         self.tokens += len(chunk.token_ids)
         layers = (chunk.held or {}).values()
@@ -114,7 +114,7 @@ def main(
     tell = _show if sys.stdout.isatty() else _print
     for row in rows:
         row.channel.set_return_held(True)
-    # A failure is told by the end of each stream.
+    # A failure is reported by the end of each stream.
     with EngineThread(engine):
         try:
             engine.submit([row.request for row in rows], [row.channel for row in rows])
@@ -124,8 +124,8 @@ def main(
         except KeyboardInterrupt:
             _quit(rows)
         except BrokenPipeError:
-            # The reader has left (`make stream | head`). What its pipe did not take is still in the
-            # buffer, and Python would complain about it at its end.
+            # The reader has closed its pipe (`make stream | head`). Unwritten output is still in
+            # the buffer, and Python would report an error for it at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             _quit(rows)
     return int(any(row.channel.reason is FinishReason.ERROR for row in rows))
@@ -135,7 +135,7 @@ def read_requests(path: str | Path, embedded: EmbeddedModel) -> Iterator[Row]:
     """Yield the requests of a file.
 
     Raises:
-        RequestsError: the file cannot be read or has a mistake.
+        RequestsError: the file cannot be read or is invalid.
     """
     try:
         entries = load_json(Path(path).read_text(encoding="utf-8"))
@@ -159,7 +159,7 @@ def _request(entry: Any, embedded: EmbeddedModel) -> Request:
     params = dict(entry)
     prompt, messages = params.pop("prompt", None), params.pop("messages", None)
     if (prompt is None) == (messages is None):
-        raise ValueError("it must have a prompt or messages, one of them")
+        raise ValueError("it must have either a prompt or messages")
     if messages is not None:
         prompt = embedded.chat_template.apply_chat_template(messages, add_generation_prompt=True)
     if not isinstance(prompt, str):
@@ -213,7 +213,7 @@ def _structured_outputs(options: dict[str, Any]) -> StructuredOutputsParams:
     return StructuredOutputsParams(**params)
 
 
-# Fields whose JSON values are read, by what, and what they must be.
+# For fields whose JSON values are converted: the function, and the form that the value must have.
 _READERS: dict[str, tuple[Callable[[Any], object], str]] = {
     "stop_token_ids": (_token_ids, "a list of token ids"),
     "logit_bias": (_logit_bias, 'numbers by token ids, such as {"65": -100}'),
@@ -285,9 +285,9 @@ def _panel(row: Row) -> Panel:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """Yield a function that waits for a key for so many seconds; "" if none is pressed."""
+    """Yield a function that waits some seconds for a key and returns it; "" without a key."""
     if importlib.util.find_spec("termios") is None or not sys.stdin.isatty():
-        # Windows has no such terminals; Control-C quits.
+        # Windows has no termios; Control-C quits.
         yield _no_key
         return
     termios, tty = importlib.import_module("termios"), importlib.import_module("tty")
@@ -314,8 +314,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
         description="Stream the requests of a JSON file side by side. In a terminal, the keys 1 to "
-        "9 skip a stream and q quits; what is held back is shown in reverse. Elsewhere, each chunk "
-        "is a line of JSON.",
+        "9 skip a stream and q quits; held text is shown in reverse. Without a terminal, each "
+        "chunk is a line of JSON.",
     )
     parser.add_argument(
         "file",
@@ -335,7 +335,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 def _whole(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 
@@ -345,7 +345,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1
     if not 0 <= seconds < 60:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to 60")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 60")
     return seconds
 
 

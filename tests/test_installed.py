@@ -62,7 +62,7 @@ def test_it_has_the_engine_and_nothing_of_the_course(installed):
         ([], 0, "mini-vllm VERB"),
         (["--help"], 0, "serve .*tokenizer "),
         (["--version"], 0, r"^mini-vllm \d+\.\d+"),
-        (["nonsense"], 2, "nonsense is no verb"),
+        (["nonsense"], 2, "nonsense is not a verb"),
         (["tokenizer", "byte", "--text", "é"], 0, "c3"),
         (["tokenizer", "--help"], 0, "usage: mini-vllm tokenizer"),
         (["serve", "--help"], 0, "usage: mini-vllm serve"),

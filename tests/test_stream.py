@@ -96,7 +96,7 @@ def test_a_reader_that_goes_is_no_error(files, unbuffered):
         ("{}", 'must be a list such as [{"prompt": "Once"}]'),
         ("[]", "must be a list"),
         ("[1]", "request 1: it is 1; it must be an object"),
-        ('[{"prompt": "a"}, {}]', "request 2: it must have a prompt or messages"),
+        ('[{"prompt": "a"}, {}]', "request 2: it must have either a prompt or messages"),
         ('[{"prompt": 1}]', "prompt is 1; it must be a text"),
         ('[{"prompt": "a", "max_token": 1}]', "max_token is not known; use"),
         ('[{"prompt": "a", "max_tokens": 0}]', "max_tokens is 0"),

@@ -47,7 +47,7 @@ PATTERNS = {
     ),
 }
 _CODE = re.compile(
-    r"^```.*?^```|^(?: {4}|>>>|\.\.\. ).*?$|`[^`\n]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL
+    r"^```.*?^```|^ *(?:>>>|\.\.\. ).*?$|`[^`\n]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL
 )
 # A message shorter than this is a name or a key.
 _FEWEST_WORDS = 4

@@ -1,4 +1,4 @@
-"""Requests, slots and channels: the loop that makes tokens, and the streams that carry them out."""
+"""Requests, slots and channels: the loop that makes tokens, and the streams that deliver them."""
 
 from mini_vllm.engine.async_reading import generate, merge
 from mini_vllm.engine.channel import StreamChannel, read_together

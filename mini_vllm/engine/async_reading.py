@@ -1,6 +1,6 @@
 """Reading channels in asyncio, chunk by chunk.
 
-`merge` gives the chunks of several channels, and `generate` those of a request that it submits.
+`merge` yields the chunks of several channels; `generate` submits a request and yields its chunks.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ async def generate(
 ) -> AsyncGenerator[tuple[int, StreamChunk], None]:
     """Submit a request; yield (choice index, chunk) until all its choices have ended.
 
-    Something else steps the engine, such as an `EngineThread`. Leaving early, by `break`, `aclose`
-    or a cancelled task, cancels the request.
+    Another thread has to step the engine, such as an `EngineThread`. Leaving early, by `break`,
+    `aclose` or a cancelled task, cancels the request.
 
     Args:
-        engine: takes the request.
+        engine: the engine to submit to.
         request: what to generate.
         raise_on_error: after the terminal chunk of a choice that failed, raise.
 
@@ -47,13 +47,13 @@ async def generate(
 async def merge(
     channels: Sequence[StreamChannel],
 ) -> AsyncGenerator[tuple[int, StreamChunk], None]:
-    """Yield (index, chunk) of several channels as they come, each channel's in order, to the end.
+    """Yield (index, chunk) of several channels as chunks arrive, in the order of each channel.
 
-    Leaving early cancels them all.
+    Leaving early cancels all channels.
     """
     async with aclosing(read_together(channels)) as batches:
         async for batch in batches:
             for item in batch:
                 yield item
-                # Other tasks run too, however many wait.
+                # Let other tasks run too, however many chunks are pending.
                 await asyncio.sleep(0)

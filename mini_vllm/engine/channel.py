@@ -1,10 +1,10 @@
-"""What a reader has of the engine's pipe: it neither holds the engine up nor misses the end.
+"""The reader's end of a pipe: it never delays the engine, and it always delivers the end.
 
-    engine -> Pipe.push -> what waits -> StreamChannel.consume -> reader
+    engine -> Pipe.push -> pending chunks -> StreamChannel.consume -> reader
 
 A channel is read on a thread (`consume`, iteration, `wait_pop`, `try_pop`) or in asyncio (`async
-for`), by one reader at a time. `read_together` reads several, all that waits at a time, as the
-server does. The last chunk of a channel, and only that one, is `finished`.
+for`), by one reader at a time. `read_together` reads several channels and takes all pending chunks
+at once, as the server does. Only the last chunk of a channel is `finished`.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from mini_vllm.engine.pipe import OverflowPolicy, Owner, Pipe
 from mini_vllm.finish_reason import FinishReason
 
 Batch = list[tuple[int, StreamChunk]]
-_TAKEN = "another reader has this channel; it takes one at a time"
+_TAKEN = "another reader has this channel; it takes readers one at a time"
 _WAITS_FOR_ITSELF = (
     "this thread runs the engine and would wait for itself: "
     "read on another thread, or let the engine step first"
@@ -51,8 +51,8 @@ class StreamChannel:
         """Return a new channel.
 
         Args:
-            max_pending: how many chunks may wait for the reader; None for any number.
-            overflow: what happens to more.
+            max_pending: the most chunks that may be pending; None for any number.
+            overflow: what happens to a chunk beyond that number.
 
         Raises:
             ValueError: `max_pending` is below 1.
@@ -72,12 +72,12 @@ class StreamChannel:
 
     @property
     def is_attached(self) -> bool:
-        """Whether it belongs to a request."""
+        """Whether the channel belongs to a request."""
         return self._pipe.owner is not None
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the reader asked for the end."""
+        """Whether the reader cancelled the stream."""
         return self._pipe.cancelled
 
     @property
@@ -92,22 +92,22 @@ class StreamChannel:
 
     @property
     def error(self) -> BaseException | None:
-        """What went wrong: if the reason is ERROR, or the policy CANCEL ended the stream."""
+        """The error, if the reason is ERROR or the policy CANCEL ended the stream."""
         return self._pipe.error
 
     @property
     def original_batch_idx(self) -> int:
-        """The place of its choice in the submission, whatever its slot; -1 before."""
+        """The index of its choice in the submission, not its slot; -1 before it is attached."""
         return self._pipe.batch_idx
 
     @property
     def pending_count(self) -> int:
-        """How many chunks wait."""
+        """How many chunks are pending."""
         return len(self._pipe.pending)
 
     @property
     def overflow(self) -> OverflowPolicy:
-        """What happens to chunks that come while too many wait."""
+        """What happens to a chunk that is written while `max_pending` chunks are pending."""
         return self._pipe.overflow
 
     @property
@@ -124,7 +124,7 @@ class StreamChannel:
         """Set the least number of ids in a chunk; less than 1 means 1.
 
         Raises:
-            ChannelStateError: the channel belongs to a request already.
+            ChannelStateError: the channel already belongs to a request.
         """
         with self._unattached() as pipe:
             pipe.stream_interval = max(1, interval)
@@ -133,24 +133,24 @@ class StreamChannel:
         """Set whether special tokens are left out of the text. A request may still show them.
 
         Raises:
-            ChannelStateError: the channel belongs to a request already.
+            ChannelStateError: the channel already belongs to a request.
         """
         with self._unattached() as pipe:
             pipe.skip_special_tokens = skip
 
     def set_return_held(self, held: bool) -> None:
-        """Set whether every id makes a chunk, even one without text, with `held`.
+        """Set whether every id makes a chunk with `held`, even an id without text.
 
-        Ids that a model gives together come apart then, so that each shows what it does.
+        The ids of a burst are then reported in separate chunks, so that each shows its effect.
 
         Raises:
-            ChannelStateError: the channel belongs to a request already.
+            ChannelStateError: the channel already belongs to a request.
         """
         with self._unattached() as pipe:
             pipe.return_held = held
 
     def announce_reader(self) -> None:
-        """Say that a task of the running loop is about to read: the loop has its turns until then.
+        """Announce a reader on the running loop, so that the engine already gives the loop turns.
 
         Raises:
             RuntimeError: no loop runs on this thread.
@@ -158,39 +158,39 @@ class StreamChannel:
         self._pipe.waker = waker_of(asyncio.get_running_loop())
 
     def cancel(self, *, wake: bool = True) -> None:
-        """Ask for the end; any thread, any number of times.
+        """Cancel the stream. Any thread may call this, any number of times.
 
-        The engine sees it at its next iteration and writes the terminal chunk.
+        At its next iteration the engine sees the mark and writes the terminal chunk.
 
         Args:
             wake: wake a waiting reader at once. A signal handler passes False, because it may have
-                interrupted the holder of the lock; the reader then notices within its `poll`, and
-                one in asyncio, or in `wait_pop`, at the terminal chunk.
+                interrupted the holder of the lock. A reader in `consume` then notices within its
+                `poll`; a reader in asyncio or in `wait_pop` notices at the terminal chunk.
         """
         self._pipe.cancelled = True
         if wake:
             self._pipe.wake()
 
     def try_pop(self) -> StreamChunk | None:
-        """Return the next chunk, or None if none waits.
+        """Return the next chunk, or None if no chunk is pending.
 
         Raises:
-            ChannelStateError: somebody else reads.
+            ChannelStateError: another reader has the channel.
         """
         if self._reader.locked():
             raise ChannelStateError(_TAKEN)
         try:
             return self._pipe.take()
         except IndexError:
-            # Two threads try at once, and the other one has it.
+            # Two threads tried at once, and the other thread took the chunk.
             return None
 
     def wait_pop(self, timeout: float) -> StreamChunk | None:
-        """Return the next chunk, or None if none comes within `timeout` seconds or ever.
+        """Return the next chunk, or None after `timeout` seconds or at the end of the stream.
 
         Raises:
-            ChannelStateError: somebody else reads, or this is the engine's own thread, which would
-                wait for itself.
+            ChannelStateError: another reader has the channel, or this is the engine's own thread,
+                which would wait for itself.
         """
         self._claim()
         try:
@@ -205,9 +205,9 @@ class StreamChannel:
         poll: float = 0.1,
         detach_on_cancel: bool = False,
     ) -> FinishReason:
-        """Call `handler` with each chunk until the end; return why it ended.
+        """Call `handler` with each chunk until the end; return why the stream ended.
 
-        After `cancel` the terminal chunk is still waited for: the engine writes it within one
+        After `cancel` this still waits for the terminal chunk, which the engine writes within one
         iteration. An exception of the handler cancels the stream and is raised.
 
         Args:
@@ -239,12 +239,12 @@ class StreamChannel:
                 chunk = pipe.take()
                 if chunk is not None:
                     yield chunk
-                    # Other tasks run too, however fast the chunks come.
+                    # Let other tasks run too, however fast the engine writes.
                     await asyncio.sleep(0)
                     continue
                 event.clear()
                 pipe.sleeping.append(event)
-                # What came before the event was there has not set it.
+                # A chunk that was written before `sleeping` had the event has not set it.
                 if pipe.over:
                     return
                 if not pipe.pending:
@@ -252,12 +252,12 @@ class StreamChannel:
 
     @contextmanager
     def reading_to_the_end(self) -> Iterator[None]:
-        """Be the one reader; cancel if the reading ends before the stream does.
+        """Claim the channel; cancel it if the reading ends before the stream does.
 
         Cancelling takes no lock: the garbage collector may end an iterator on a thread that has it.
 
         Raises:
-            ChannelStateError: somebody else reads.
+            ChannelStateError: another reader has the channel.
         """
         pipe = self._pipe
         self._claim()
@@ -271,7 +271,7 @@ class StreamChannel:
             self._reader.release()
 
     def _claim(self) -> None:
-        """Become the one reader, until `_reader` is released."""
+        """Become the only reader, until `_reader` is released."""
         if not self._reader.acquire(blocking=False):
             raise ChannelStateError(_TAKEN)
 
@@ -279,20 +279,20 @@ class StreamChannel:
     def _unattached(self) -> Iterator[Pipe]:
         with self._pipe.lock:
             if self._pipe.owner is not None:
-                raise ChannelStateError("the channel belongs to a request already: set this before")
+                raise ChannelStateError("the channel already belongs to a request: set this before")
             yield self._pipe
 
     def _wait(
         self, timeout: float | None, poll: float, detach_on_cancel: bool = False
     ) -> StreamChunk | None:
-        """Return the next chunk, or None if none comes in time or ever."""
+        """Return the next chunk, or None after the time limit or at the end of the stream."""
         pipe = self._pipe
         chunk = pipe.take()
         if chunk is not None:
             return chunk
         deadline = None if timeout is None else monotonic() + timeout
         with pipe.lock:
-            # Before looking: a writer who is not told of a wait wakes nobody.
+            # Counted before the first look: a writer wakes only the readers that are counted.
             pipe.waiting += 1
             try:
                 while not pipe.pending:
@@ -312,12 +312,12 @@ class StreamChannel:
 async def read_together(channels: Sequence[StreamChannel]) -> AsyncGenerator[Batch, None]:
     """Yield lists of (index, chunk), never empty, each channel's chunks in order, until all end.
 
-    Each list has all that waits, so that a server can write it to a socket at once, without a task
-    for each chunk. Other tasks run between two lists, however fast the chunks come. Leaving early
-    cancels all channels.
+    Each list has all pending chunks, so that a server can write them to a socket at once, without a
+    task for each chunk. Other tasks run between two lists, however fast the engine writes. Leaving
+    early cancels all channels.
 
     Raises:
-        ChannelStateError: somebody else reads one of the channels.
+        ChannelStateError: another reader has one of the channels.
     """
     waker, event = waker_of(asyncio.get_running_loop()), asyncio.Event()
     left = {index: channel._pipe for index, channel in enumerate(channels)}
@@ -326,7 +326,7 @@ async def read_together(channels: Sequence[StreamChannel]) -> AsyncGenerator[Bat
             stack.enter_context(channel.reading_to_the_end())
         others_ran = True
         while left:
-            # Cleared before looking: what comes later sets it again.
+            # Cleared before the look: a later chunk sets it again.
             event.clear()
             batch: Batch = []
             for index, pipe in [*left.items()]:
@@ -343,26 +343,26 @@ async def read_together(channels: Sequence[StreamChannel]) -> AsyncGenerator[Bat
             elif left:
                 await event.wait()
                 others_ran = True
-        # Not even the end of a stream comes before the others' first text.
+        # Let the other streams send their first text before this stream ends.
         await asyncio.sleep(0)
 
 
 def attach(channel: StreamChannel, batch_idx: int, owner: Owner) -> Pipe:
-    """Return the pipe of a fresh channel to write to, for the engine alone.
+    """Return the pipe of a fresh channel, for the engine to write to.
 
     Args:
         channel: as a reader made it.
-        batch_idx: the place of the choice in its submission.
-        owner: who writes.
+        batch_idx: the index of the choice in its submission.
+        owner: the writer.
 
     Raises:
-        ChannelStateError: the channel belongs to a request already, or has ended.
+        ChannelStateError: the channel already belongs to a request, or has ended.
     """
     pipe = channel._pipe
     with pipe.lock:
         if pipe.owner is not None or pipe.finished:
             raise ChannelStateError(
-                "the channel belongs to a request already: make one for each choice"
+                "the channel already belongs to a request: make a channel for each choice"
             )
         pipe.owner, pipe.batch_idx = owner, batch_idx
     return pipe

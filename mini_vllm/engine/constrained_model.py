@@ -1,8 +1,8 @@
 """A model that keeps to the grammars of its requests, whatever model is inside.
 
-Before the model is asked, each slot with a grammar gets the mask of the ids that may come next; the
-ids that come back are checked before the engine sees them. So a burst of several ids, as
-speculative decoding gives, is held to the grammar id by id.
+Before each call of the inner model, every slot with a grammar gets the mask of the ids that may
+follow. The returned ids are checked before the engine sees them. So a burst of several ids, as in
+speculative decoding, is checked against the grammar id by id.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,19 +14,19 @@ _Key = tuple[str, int]
 
 
 class ConstrainedModel:
-    """A model behind the grammars of its slots.
+    """A wrapper that enforces the grammars of a model's slots.
 
-    A slot whose model gives an id outside the mask ends with a `StructuredOutputError`, after the
-    ids that fit. A model that has a script instead of probabilities therefore has to say what the
-    grammar allows.
+    If the model returns an id outside the mask, the slot ends with a `StructuredOutputError` after
+    the ids that fit. A scripted model, which has no probabilities, must therefore have a script
+    that the grammar allows.
 
     Args:
-        model: chooses among the ids of `SlotView.mask`, where it chooses.
+        model: chooses among the ids of `SlotView.mask`, if it samples.
     """
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        # The slots with a grammar, and what has ended each of them.
+        # The slots with a grammar, and the error that has ended each of them.
         self._running: dict[_Key, StructuredOutputError | None] = {}
 
     def prefill(self, slots: Sequence[SlotView]) -> Sequence[News]:
@@ -42,7 +42,7 @@ class ConstrainedModel:
         return self._ask(self._model.decode, slots)
 
     def release(self, slot: SlotView) -> None:
-        """Forget a slot."""
+        """Drop all state of a slot."""
         self._running.pop(slot.key, None)
         self._model.release(slot)
 
@@ -55,7 +55,7 @@ class ConstrainedModel:
             self._set_mask(slot)
         news = method(slots)
         if len(news) != len(slots):
-            # The engine says what is wrong with that.
+            # The engine reports this fault.
             return news
         return [self._checked(slot, slot_news) for slot, slot_news in zip(slots, news, strict=True)]
 
@@ -68,7 +68,7 @@ class ConstrainedModel:
             self._running[slot.key] = error
 
     def _checked(self, slot: SlotView, news: News) -> News:
-        """Return as much of a burst as the grammar allows, or the error."""
+        """Return the part of a burst that the grammar allows, or the error."""
         grammar = slot.grammar
         if grammar is None:
             return news
@@ -81,7 +81,7 @@ class ConstrainedModel:
             return problem
         if fitting == len(news.token_ids):
             return news
-        # Behind an EOS nothing fits, and nothing is missed.
+        # No id fits after an EOS, and dropping those ids loses no text.
         if not fitting or news.token_ids[fitting - 1] not in grammar.eos_token_ids:
             error = self._running[slot.key] = StructuredOutputError(
                 f"the model's id {news.token_ids[fitting]} is outside the grammar of the request, "

@@ -2,7 +2,7 @@
 
     admit -> prefill -> cancel -> decode -> text -> emit -> evict
 
-`Engine` has what is around it: submissions, states and other threads.
+`Engine` adds submissions, states and the other threads.
 """
 
 import logging
@@ -25,7 +25,7 @@ HOOKS = (
     "after_emit",
     "after_evict",
 )
-# Two readings of the clock and a report cost as much as a token, so few steps have them.
+# Reading the clock twice and reporting cost as much as a token, so few steps are measured.
 _STEPS_A_SAMPLE = 16
 
 
@@ -33,27 +33,27 @@ ChoiceRow = Row[SlotStreamState]
 
 
 class NullMetrics:
-    """Takes what the engine reports, and forgets it; a subclass may keep the numbers.
+    """Receives the engine's reports and ignores them; a subclass may keep the numbers.
 
     Methods run on the engine's thread and must be quick.
     """
 
     def first_token(self, seconds: float) -> None:
-        """A choice got its first id, so long after it was submitted."""
+        """A choice got its first id, `seconds` after it was submitted."""
 
     def next_token(self, seconds: float, count: int) -> None:
-        """A choice got `count` more ids in one burst, so long after the ids before."""
+        """A choice got `count` more ids in one burst, `seconds` after the ids before them."""
 
     def unknown_tokens(self, count: int) -> None:
-        """A model gave ids that are not in the vocabulary."""
+        """A model returned `count` ids that are not in the vocabulary."""
 
     def text_made(self, seconds: float) -> None:
-        """The text of an iteration took so long; called for the first of every 16 with text."""
+        """The text of an iteration took `seconds`; called for the first of every 16 with text."""
 
     def finished(
         self, reason: FinishReason, prompt_tokens: int, output_tokens: int, seconds: float
     ) -> None:
-        """A choice has ended, so long after it was submitted."""
+        """A choice has ended, `seconds` after it was submitted."""
 
 
 class EngineCore:
@@ -61,12 +61,12 @@ class EngineCore:
 
     Args:
         model: makes ids.
-        scheduler: says who runs.
-        vocab_size: ids from here on, and negative ones, are counted as unknown.
+        scheduler: decides which choices run.
+        vocab_size: ids from this number on, and negative ids, are counted as unknown.
         on_end: called with the request's name for each choice that has ended, once its slot and
             blocks are free.
         hooks: functions by the names in `HOOKS`, called at those points of each iteration.
-        metrics: takes reports.
+        metrics: receives reports.
 
     Attributes:
         has_begun: whether a choice got its first ids in the last iteration.
@@ -101,11 +101,11 @@ class EngineCore:
         """Run one iteration.
 
         Args:
-            cancel_all: end everything that runs or waits.
+            cancel_all: cancel every running and waiting choice.
 
         Raises:
             ModelContractError: the model broke its contract.
-            BaseException: what the model raised.
+            BaseException: the model raised it.
         """
         scheduler, hooks = self._scheduler, self._hooks
         self.has_begun = False
@@ -118,7 +118,7 @@ class EngineCore:
         hooks["after_admit"]()
         scheduler.apply_cancellation(is_cancelled)
         hooks["before_decode"]()
-        # What was admitted now is at the end of the table, and has its ids from the prefill.
+        # The newly admitted rows are at the end of the table, and have ids from the prefill.
         running = scheduler.slots[: scheduler.num_running - len(admitted)]
         choices = [row.choice for row in running if row.choice.ending is None]
         self._ask(self._model.decode, choices)
@@ -131,7 +131,7 @@ class EngineCore:
         hooks["after_evict"]()
 
     def fail(self, error: BaseException) -> None:
-        """End everything that runs or waits with an error, as far as each still can."""
+        """End every running and waiting choice with an error, even if ending one of them fails."""
         rows = self._scheduler.everyone()
         close_channels(rows, error)
         for row in rows:
@@ -151,7 +151,7 @@ class EngineCore:
                 row.stream.update_or_give_up(row.choice)
             self._emit(left)
         except BaseException as error:
-            # Out of the line they are known to nobody else.
+            # These rows have left the waiting line, so nothing else would close their channels.
             close_channels(left, error)
             raise
         finally:
@@ -162,7 +162,7 @@ class EngineCore:
         method: Callable[[Sequence[SlotView]], Sequence[News]],
         choices: Sequence[ChoiceState],
     ) -> None:
-        """Let a method of the model, `prefill` or `decode`, give each choice its burst."""
+        """Call a method of the model, `prefill` or `decode`, and give each choice its burst."""
         if not choices:
             return
         news = method([choice.view for choice in choices])
@@ -176,8 +176,8 @@ class EngineCore:
             view = choice.view
             view.step += 1
             if type(burst) is Burst:
-                # One id without logprobs, as mostly, is checked without a call: that saves the
-                # engine a twentieth of a token's cost.
+                # The usual burst, one id without logprobs, is checked without a call: that saves
+                # the engine a twentieth of a token's cost.
                 ids = burst.token_ids
                 if len(ids) == 1 and type(ids[0]) is int and view.params.logprobs is None:
                     choice.burst = burst
@@ -192,7 +192,7 @@ class EngineCore:
             choice.burst = burst
 
     def _make_text(self) -> None:
-        """Turn the ids of this iteration into text, which also finds what has ended."""
+        """Turn the ids of this iteration into text; this also detects the choices that end."""
         now, metrics, vocab_size = monotonic(), self._metrics, self._vocab_size
         unknown = 0
         is_sample = self._steps_with_text % _STEPS_A_SAMPLE == 0
@@ -229,11 +229,11 @@ class EngineCore:
             try:
                 row.stream.emit(row.choice)
             except UnicodeError as error:
-                # The text path made text that has no UTF-8 form. That harms this slot alone.
+                # The text path made text that cannot be encoded as UTF-8. Only this slot ends.
                 close_channels([row], error)
 
     def _evict(self) -> None:
-        # In most iterations nothing ends, and the scheduler is not called.
+        # In most iterations no choice ends, and the scheduler is not called.
         gone = [row for row in self._scheduler.slots if row.choice.ending is not None]
         if not gone:
             return
@@ -245,7 +245,7 @@ class EngineCore:
             self._end(gone)
 
     def _end(self, rows: Sequence[ChoiceRow]) -> None:
-        """Report that these have ended. Nobody else knows them any more, so each handle is told."""
+        """Report that rows have ended. Each handle gets its output, which is kept nowhere else."""
         now = monotonic()
         try:
             for row in rows:
@@ -260,9 +260,9 @@ class EngineCore:
 
 
 def close_channels(rows: Iterable[ChoiceRow], error: BaseException) -> None:
-    """End every channel that is still open with this error, whatever goes wrong at that.
+    """End every channel that is still open with this error, even if ending one of them fails.
 
-    Its reader gets one more chunk, with all ids and text that it was not told yet.
+    The reader gets one more chunk, with all ids and text that it has not received yet.
     """
     for row in rows:
         stream = row.stream

@@ -1,8 +1,8 @@
-"""What callers see of the engine: requests in, chunks out, and `step()` for whoever drives it.
+"""The engine's interface: requests in, chunks out, and `step()` for the thread that drives it.
 
-Any thread submits and cancels; one thread steps, such as an `EngineThread`. Both touch the inbox of
-submissions and the channels; slots, blocks, ids and text belong to the stepping thread and need no
-lock. A model is whatever returns ids.
+Any thread submits and cancels; one thread steps, such as an `EngineThread`. Both use the inbox of
+submissions and the channels. Slots, blocks, ids and text belong to the stepping thread and need no
+lock. A model is any object that returns ids.
 """
 
 import itertools
@@ -38,14 +38,14 @@ from mini_vllm.engine.text_path_factory import TextPathFactory
 from mini_vllm.tokenizer.adapter import as_tokenizer
 from mini_vllm.tokenizer.protocols import Tokenizer
 
-# How many chunks may wait for the loop of their readers, or so many for each reader: to wake for
-# every chunk would cost more than the chunk, and those of one reader go out together.
+# How many chunks may be pending for the loop of their readers, in all or for each reader: waking
+# the loop for every chunk would cost more than the chunk, and one reader's chunks go out together.
 _MOST_AHEAD = 128
 _MOST_AHEAD_EACH = 2
 
 
 class EngineState(Enum):
-    """RUNNING takes requests; DRAINING only finishes them; CLOSED and FAILED are the end."""
+    """RUNNING takes requests, DRAINING only finishes them; CLOSED and FAILED are final."""
 
     RUNNING = "running"
     DRAINING = "draining"
@@ -53,20 +53,20 @@ class EngineState(Enum):
     CLOSED = "closed"
 
 
-# A look into an enum takes Python 3.11 as long as a call does.
+# Looking up an enum member takes Python 3.11 as long as a call does.
 _DRAINING = EngineState.DRAINING
 
 
 @dataclass(frozen=True, slots=True)
 class EngineStats:
-    """How an engine is doing, at the end of an iteration.
+    """The engine's state at the end of an iteration.
 
     Attributes:
         running: choices with a slot.
-        waiting: choices without one.
+        waiting: choices without a slot.
         used_blocks: KV blocks in use.
-        held: how much each layer of the text path holds back, over all slots: characters, or bytes
-            for a layer that holds bytes.
+        held: how much each layer of the text path holds, over all slots: characters, or bytes for a
+            layer that holds bytes.
     """
 
     running: int
@@ -80,8 +80,8 @@ class Engine:
 
     Args:
         model: makes ids.
-        tokenizer: encodes prompts; its vocabulary says which ids are known. One of the `tokenizers`
-            library will do.
+        tokenizer: encodes prompts; its vocabulary determines which ids are known. It may also be a
+            tokenizer of the `tokenizers` library.
         max_num_seqs: how many slots there are, so how many choices run at the same time.
         num_blocks: how many KV blocks there are.
         block_size: tokens in a block.
@@ -92,13 +92,13 @@ class Engine:
         max_waiting: most choices that wait for a slot, or None for any number.
         make_text_path: makes the text path of a choice; by default a `TextPipeline`.
         hooks: functions by the names in `core.HOOKS`, called at those points of each iteration.
-        metrics: takes reports.
+        metrics: receives reports.
 
     Attributes:
-        state: whether it takes requests.
+        state: whether the engine takes requests.
         intake: checks requests.
-        structured_outputs: compiles grammars, of this tokenizer's vocabulary.
-        forwards_grammars: whether the model has another server keep to them.
+        structured_outputs: compiles grammars over this tokenizer's vocabulary.
+        forwards_grammars: whether the model forwards grammars to another server.
         thread_id: of the thread that stepped last.
 
     Raises:
@@ -154,10 +154,10 @@ class Engine:
         self.state = EngineState.RUNNING
         self.thread_id: int | None = None
         self._failure: BaseException | None = None
-        # For what submitters touch.
+        # For the state that submitters use.
         self._lock = threading.Lock()
         self._inbox: list[ChoiceRow] = []
-        # How many choices of each request have not ended, and of all of them.
+        # How many choices have not ended: of each request, and of all requests.
         self._live: dict[str, int] = {}
         self._live_choices = 0
         self._cancelling_all = False
@@ -172,32 +172,32 @@ class Engine:
         return bool(self._live)
 
     def submit(self, requests: Sequence[Request], channels: Channels | None = None) -> list[Handle]:
-        """Take requests in; any thread.
+        """Submit requests. Any thread may call this.
 
         Args:
             requests: what to generate.
-            channels: one for each choice of each request, in their order, or None where nobody
-                reads along. Without the argument nobody reads any choice along.
+            channels: a channel for each choice of each request, in their order, or None for a
+                choice without a reader. Without the argument no choice has a reader.
 
         Returns:
             For each request, the handle that will have its response.
 
         Raises:
-            StreamingSubmissionError: a request or a channel is at fault; nothing was taken in, and
+            StreamingSubmissionError: a request or a channel is at fault; nothing was submitted, and
                 fresh channels are ended with the error.
-            EngineOverloadedError: too many wait already; likewise.
+            EngineOverloadedError: too many choices already wait; likewise.
             EngineStateError: the engine takes no more requests; likewise.
             EngineDeadError: the engine has failed; likewise.
         """
         return [submission.handle for submission in self._submit(requests, channels)]
 
     def step(self) -> bool:
-        """Run one iteration; return whether more is to do.
+        """Run one iteration; return whether any choice still runs or waits.
 
-        What the model raises ends every stream with an error, and is raised again here.
+        An exception of the model ends every stream with an error, and is raised again here.
 
         Raises:
-            EngineStateError: another thread steps at this moment.
+            EngineStateError: another thread is running an iteration.
             EngineDeadError: the engine has failed before.
         """
         if not self._stepping.acquire(blocking=False):
@@ -223,7 +223,10 @@ class Engine:
             self._stepping.release()
 
     def run_until_idle(self, max_steps: int | None = 10_000) -> bool:
-        """Step until nothing is left to do, at most `max_steps` times; return whether any is."""
+        """Step at most `max_steps` times until every choice has ended; return whether any is left.
+
+        None for `max_steps` sets no limit.
+        """
         for _ in itertools.count() if max_steps is None else range(max_steps):
             if not self.step():
                 return False
@@ -236,7 +239,7 @@ class Engine:
 
         Raises:
             StreamingError: as `submit` does.
-            BaseException: what the model raised, or what interrupted this call.
+            BaseException: the model raised it, or it interrupted this call.
         """
         submitted = self._submit(requests, channels)
         rows = [row for submission in submitted for row in submission.rows]
@@ -253,10 +256,10 @@ class Engine:
         )
 
     def drain(self, *, cancel: bool = False) -> None:
-        """Take no more requests; any thread. The engine is closed once those it has are ended.
+        """Take no more requests, and close once all submitted requests have ended. Any thread.
 
         Args:
-            cancel: end them at the next iteration.
+            cancel: cancel these requests at the next iteration.
         """
         with self._lock:
             self._cancelling_all = self._cancelling_all or cancel
@@ -265,33 +268,35 @@ class Engine:
         self._wake.set()
 
     def shutdown(self, drain: bool = True) -> None:
-        """Take no more requests, and step on this thread until those it has are ended.
+        """Take no more requests, and step on this thread until all submitted requests have ended.
 
         Args:
-            drain: let them finish; otherwise they are cancelled.
+            drain: let these requests finish; otherwise they are cancelled.
         """
         self.drain(cancel=not drain)
         while self.state is EngineState.DRAINING:
             self.step()
 
     def wait_for_work(self, timeout: float | None = None) -> None:
-        """Wait until something was submitted, or `drain` was called, since the last wait.
+        """Wait until a request was submitted, or `drain` was called, since the last wait.
 
-        When the engine closes it returns too, so that the thread that steps sees it.
+        It also returns when the engine closes, so that the stepping thread sees that.
         """
         self._wake.wait(timeout)
         self._wake.clear()
 
     def wait_for_readers(self, seconds: float) -> None:
-        """Let the loops of readers run if much waits or an answer has begun; the stepping thread.
+        """Let the loops of readers run if many chunks are pending or an answer has begun.
+
+        Only the stepping thread may call this.
 
         Args:
-            seconds: the most to wait for each.
+            seconds: the longest wait for each loop.
         """
         slots = self._scheduler.slots
         most_ahead = max(_MOST_AHEAD, _MOST_AHEAD_EACH * len(slots))
         if self._core.has_begun:
-            # The first text of an answer goes out before the next is made.
+            # The first text of an answer is sent before more text is made.
             most_ahead = 0
         for row in slots:
             pipe = row.stream.pipe
@@ -300,7 +305,7 @@ class Engine:
                 waker.wait_for_turn(seconds)
 
     def stats(self) -> EngineStats:
-        """Return how the engine is doing; any thread. It waits for the iteration that runs."""
+        """Return the engine's state. Any thread; it waits for an iteration that is running."""
         held: dict[str, int] = {}
         with self._table_lock:
             for row in self._scheduler.slots:
@@ -337,7 +342,7 @@ class Engine:
             raise EngineDeadError(f"the engine has failed: {self._failure!r}") from self._failure
 
     def _check_takes(self, submitted: Sequence[Submitted]) -> None:
-        """Raise if the engine takes no requests, or not these. The caller has the lock."""
+        """Raise if the engine does not take these requests. The caller has the lock."""
         self._check_alive()
         if self.state is not EngineState.RUNNING:
             raise EngineStateError(f"the engine is {self.state.value} and takes no more requests")
@@ -352,7 +357,7 @@ class Engine:
             choices += len(rows)
             if self._max_waiting is not None and choices > self.max_num_seqs + self._max_waiting:
                 raise EngineOverloadedError(
-                    index, f"{self._max_waiting} choices may wait, and as many do: try again later"
+                    index, f"all {self._max_waiting} places to wait are taken: try again later"
                 )
 
     def _take_inbox(self) -> None:
@@ -369,7 +374,7 @@ class Engine:
                 del self._live[request_id]
 
     def _fail(self, error: BaseException) -> None:
-        """End everything with an error; the engine stays failed."""
+        """End every choice with an error; the engine stays failed."""
         with self._lock:
             self.state, self._failure = EngineState.FAILED, error
             self._live, self._live_choices = {}, 0

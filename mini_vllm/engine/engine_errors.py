@@ -1,4 +1,4 @@
-"""What can go wrong between a submission and its last chunk. Errors carry what they are about."""
+"""Errors between a submission and its last chunk, with the objects that they concern."""
 
 
 class StreamingError(Exception):
@@ -36,10 +36,10 @@ class ContextLengthError(StreamingError):
         super().__init__(self.message("prompt"))
 
     def message(self, field: str) -> str:
-        """Return the refusal in OpenAI's words, because clients look for them.
+        """Return the refusal in OpenAI's words, because clients match on them.
 
         Args:
-            field: the caller's name of the prompt, such as `messages`.
+            field: the caller's name for the prompt, such as `messages`.
         """
         max_model_len, prompt_tokens, max_tokens = self._numbers
         return (
@@ -59,7 +59,7 @@ class SlowConsumerError(StreamingError):
 
 
 class StreamError(StreamingError):
-    """A stream ended with an error. `reason` says how it ended, `__cause__` why."""
+    """A stream ended with an error. `reason` is its finish reason, `__cause__` the error."""
 
     def __init__(self, reason: object, detail: str) -> None:
         super().__init__(detail)
@@ -67,7 +67,7 @@ class StreamError(StreamingError):
 
 
 class StructuredOutputError(StreamingError):
-    """A model gave an id that the request's grammar does not allow."""
+    """A model returned an id that the request's grammar does not allow."""
 
 
 class ModelContractError(StreamingError):
@@ -75,7 +75,7 @@ class ModelContractError(StreamingError):
 
 
 class RemoteModelError(StreamingError):
-    """A model that is another server failed for one slot; the message says where and why."""
+    """A remote model failed for one slot; the message has the URL and the reason."""
 
 
 class EngineStateError(StreamingError):
@@ -83,4 +83,4 @@ class EngineStateError(StreamingError):
 
 
 class EngineDeadError(EngineStateError):
-    """The engine has failed and takes no more requests. `__cause__` is why."""
+    """The engine has failed and takes no more requests. `__cause__` is the reason."""

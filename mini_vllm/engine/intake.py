@@ -1,10 +1,10 @@
-"""Taking a submission in: all of it, or nothing.
+"""Accepting a submission: all of it, or nothing.
 
     validate_streaming_submission -> Intake.prepare -> attach_all, or refuse
 
-What is wrong with a request or a channel is found before anything runs. The channels of a refused
-submission are ended with the error, so that a reader who waits already is not left waiting; a
-channel that belongs to another request is left alone.
+A fault of a request or a channel is detected before any choice runs. The channels of a refused
+submission are ended with the error, so that a reader that is already waiting returns. A channel
+that belongs to another request is left alone.
 """
 
 import itertools
@@ -38,33 +38,33 @@ from mini_vllm.tokenizer_errors import TokenizerError
 
 Channels = Sequence[StreamChannel | None]
 
-# What is wrong with a request; anything else is a fault of the engine.
+# Faults of a request; any other exception is a fault of the engine.
 _REFUSALS = ValueError, TypeError, TokenizerError, MissingBackendError, ContextLengthError
 
-# One lock for all engines, because a channel could be given to two. Without it each of two
-# submissions could take a channel that the other needs.
+# One lock for all engines, because a channel could be given to two engines. Without the lock, each
+# of two submissions could take a channel that the other needs.
 _LOCK = threading.Lock()
 
 
 def validate_streaming_submission(requests: Sequence[Request], channels: Channels | None) -> None:
     """Check that there is one channel, or None, for each choice of each request, in their order.
 
-    None instead of a list, or an empty list, means that nobody reads along.
+    None instead of a list, or an empty list, means that no choice has a reader.
 
     Raises:
-        StreamingSubmissionError: there are too many or too few channels; or one is not a channel,
-            is given twice, belongs to a request already, or has ended. The index is the first such
-            place.
+        StreamingSubmissionError: there are too many or too few channels; or an entry is not a
+            channel, is given twice, already belongs to a request, or has ended. The index is the
+            first such place.
     """
     if isinstance(channels, StreamChannel):
-        raise StreamingSubmissionError(0, "channels is one channel: give a list of them")
+        raise StreamingSubmissionError(0, "channels is one channel: give a list of channels")
     if not channels:
         return
     choices = sum(request.params.n for request in requests)
     if len(channels) != choices:
         raise StreamingSubmissionError(
             min(len(channels), choices),
-            f"{len(channels)} channels for {choices} choices: give one, or None, for each",
+            f"{len(channels)} channels for {choices} choices: give a channel or None for each",
         )
     seen: set[int] = set()
     for index, channel in enumerate(channels):
@@ -82,10 +82,10 @@ def validate_streaming_submission(requests: Sequence[Request], channels: Channel
 
 
 def attach_all(channels: Channels, owner: Owner) -> list[Pipe | None]:
-    """Attach all channels; if one cannot be, end those before it with the error.
+    """Attach all channels; if a channel cannot be attached, end those before it with the error.
 
     Raises:
-        StreamingSubmissionError: another submission was quicker with one of them.
+        StreamingSubmissionError: another submission has attached one of the channels first.
     """
     pipes: list[Pipe | None] = []
     with _LOCK:
@@ -104,7 +104,7 @@ def attach_all(channels: Channels, owner: Owner) -> list[Pipe | None]:
 
 
 def refuse(channels: Channels | None, owner: Owner, error: BaseException) -> None:
-    """End the fresh ones among the channels of a refused submission."""
+    """End the fresh channels of a refused submission with the error."""
     # A single channel would be iterated, and waited for.
     several = [channels] if isinstance(channels, StreamChannel) else channels or ()
     with _LOCK:
@@ -115,7 +115,7 @@ def refuse(channels: Channels | None, owner: Owner, error: BaseException) -> Non
 
 
 class Submitted(NamedTuple):
-    """A request that was checked, with a row for each of its choices."""
+    """A checked request, with a row for each of its choices."""
 
     handle: Handle
     rows: list[ChoiceRow]
@@ -129,8 +129,8 @@ class Intake:
         make_text_path: makes the text path of a choice.
         max_model_len: most tokens of a prompt and its answer together.
         max_num_batched_tokens: most prompt tokens that one iteration takes in.
-        may_block: whether a channel may hold the engine up.
-        compile_grammar: makes grammars of structured outputs; None where the model sees to them.
+        may_block: whether a channel may make the engine wait.
+        compile_grammar: compiles structured outputs; None if the model enforces them itself.
     """
 
     def __init__(
@@ -168,10 +168,10 @@ class Intake:
         return room
 
     def prepare(self, requests: Sequence[Request], channels: Channels) -> list[Submitted]:
-        """Return what can run, for each request. Nothing is attached yet.
+        """Return each request with its rows, ready to run. No channel is attached yet.
 
         Args:
-            requests: what was asked.
+            requests: the requests of the submission.
             channels: a channel, or None, for each choice.
 
         Raises:
@@ -208,7 +208,7 @@ class Intake:
         if channel is not None:
             if channel.overflow is OverflowPolicy.BLOCK and not self._may_block:
                 raise ValueError(
-                    "a channel with the policy BLOCK would hold up the other slots: "
+                    "a channel with the policy BLOCK would delay the other slots: "
                     "use max_num_seqs=1, or another policy"
                 )
             if not channel.skip_special_tokens:
@@ -223,7 +223,7 @@ class Intake:
         return Row(choice, stream)
 
     def _check_length(self, prompt_tokens: int, max_tokens: int) -> None:
-        """Refuse what could never run, however many slots and blocks are free."""
+        """Refuse a request that could never run, however many slots and blocks are free."""
         if prompt_tokens > self._max_num_batched_tokens:
             raise ValueError(
                 f"the prompt has {prompt_tokens} tokens; an iteration takes in at most "

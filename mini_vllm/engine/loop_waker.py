@@ -1,11 +1,11 @@
-"""Waking tasks of an asyncio loop from another thread, and leaving it the time to run them.
+"""Waking tasks of an asyncio loop from another thread, and leaving the loop time to run them.
 
 Each `call_soon_threadsafe` writes to a socket, which may cost the calling thread its turn. An
-engine that has news for a hundred readers in one iteration calls it once.
+engine with chunks for a hundred readers in one iteration calls it once.
 
-Python's threads share one lock. The loop lets go of it at every write to a socket, and a thread
-that only computes keeps it for 5 ms then: an engine with a quick model would let the loop write 200
-times a second. So the engine's thread waits now and then until the loop had its turn.
+Python's threads share one lock. The loop releases the lock at every write to a socket, and a thread
+that only computes then keeps it for 5 ms: an engine with a quick model would let the loop write 200
+times a second. So the engine's thread sometimes waits until the loop has had its turn.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ _WAKERS: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaker]" = (
 
 
 class LoopWaker:
-    """Sets events of one loop. Any thread.
+    """Sets events of one loop. Any thread may use it.
 
-    A turn of the loop begins with setting all events that wait, and ends when the tasks that they
-    wake have run.
+    A turn of the loop begins with setting all queued events, and ends when the tasks that they wake
+    have run.
 
     Attributes:
         ahead: how many chunks were written for readers of the loop since its last turn began.
@@ -47,23 +47,23 @@ class LoopWaker:
         return loop is None or loop.is_closed()
 
     def set(self, event: asyncio.Event | None) -> None:
-        """Note that a chunk was written; set its reader's event soon, if that waits."""
+        """Count a chunk that was written; set the event of its reader soon, if the reader waits."""
         self.ahead += 1
         if event is None:
             return
         self._events.append(event)
-        # The mark is taken away before the last look at the events, so this one is seen.
+        # The mark is removed before the last look at the events, so this event is noticed.
         if not self._called and self._mark():
             self._call()
 
     def wait_for_turn(self, seconds: float) -> None:
         """Wait for the loop's next turn to end.
 
-        A loop that does not come to it in time is not waited for again until it did: what holds it
-        up is not the engine's to wait for.
+        If the loop has no turn in time, further calls return at once until it has had one: the
+        engine does not wait for other work of the loop.
 
         Args:
-            seconds: the most to wait.
+            seconds: the longest wait.
         """
         if not self._is_late and not self.is_closed:
             self._turn_ended.clear()
@@ -71,13 +71,13 @@ class LoopWaker:
             self._is_late = not self._turn_ended.wait(seconds)
 
     def _mark(self) -> bool:
-        """Note that the loop is called; return whether that was not noted yet."""
+        """Mark the loop as called; return whether it was not marked yet."""
         with self._lock:
             before, self._called = self._called, True
         return not before
 
     def _call(self) -> None:
-        # It raises when the loop was closed just now.
+        # It raises if the loop has just been closed.
         with suppress(RuntimeError):
             if (loop := self._loop()) is not None:
                 loop.call_soon_threadsafe(self._begin_turn)
@@ -86,19 +86,19 @@ class LoopWaker:
         self.ahead = 0
         while self._events:
             self._events.popleft().set()
-        # The tasks that were woken are in the loop's queue already, before this.
+        # The woken tasks are already in the loop's queue, before this call.
         asyncio.get_running_loop().call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
         self._is_late = False
         self._turn_ended.set()
-        # Until then the mark stays: from a quick model the loop takes much at a time. A slower one
-        # finds the mark gone and calls at once.
+        # Until then the mark stays: the loop takes many chunks of a quick model at a time. With a
+        # slow model the mark is gone before the next chunk, which then calls at once.
         asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._look_again)
 
     def _look_again(self) -> None:
         self._called = False
-        # Looked at after: an event that came before that has called nobody.
+        # Checked after that: an event that was added before it has not called the loop.
         if self._events and self._mark():
             self._begin_turn()
 

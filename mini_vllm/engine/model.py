@@ -1,4 +1,4 @@
-"""What the engine asks of a model: ids for slots, once an iteration. No text, no positions."""
+"""The model's interface: ids for slots, once an iteration. No text, no positions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from mini_vllm.engine.structured_output import StructuredOutputGrammar, TokenMas
 
 
 class Burst(NamedTuple):
-    """What a model generated for one slot in one iteration.
+    """The ids that a model generated for one slot in one iteration.
 
     Attributes:
-        token_ids: at least one id; several where a model guesses ahead.
+        token_ids: at least one id; several if the model decodes speculatively.
         logprobs: for each id, logarithms of probabilities by token id: of the id itself and of at
-            least as many of the likeliest ids as were asked for. Empty if they were not asked for.
+            least the requested number of likeliest ids. Empty if logprobs were not requested.
     """
 
     token_ids: tuple[int, ...]
@@ -28,18 +28,18 @@ News = Burst | None | Exception
 
 @dataclass(slots=True, eq=False)
 class SlotView:
-    """What a model sees of a slot. It reads the lists and leaves them as they are.
+    """The model's view of a slot. A model reads the lists and does not change them.
 
     Attributes:
-        request_id: the request it belongs to.
-        choice_index: which of the request's choices, from 0.
+        request_id: the request that the slot belongs to.
+        choice_index: the index of the choice in the request, from 0.
         prompt_token_ids: the prompt.
-        output_token_ids: what was generated so far.
+        output_token_ids: the ids that were generated so far.
         params: how to generate.
-        step: how often the model was asked for this slot before.
-        grammar: what the output must fit, or None.
+        step: how often the model was called for this slot before.
+        grammar: the grammar that the output must fit, or None.
         mask: the ids that the grammar allows next, or None for all. A model that samples chooses
-            among them alone; every id is checked, and one outside ends the choice with an error.
+            only from these. Every id is checked; an id outside ends the choice with an error.
     """
 
     request_id: str
@@ -61,12 +61,16 @@ class Model(Protocol):
     """A source of token ids.
 
     `prefill` is called once for a slot, with its prompt, and `decode` from then on. Both get
-    several slots at once and return, for each and in their order, a burst; None where a slot has no
-    id in this iteration; or an exception, which ends that slot alone. What a model raises, on the
-    other hand, ends the engine.
+    several slots at once and return a list in the same order, with one entry for each slot:
 
-    A model that has nothing for any slot waits for the first id, but only some milliseconds:
-    cancellations are seen between calls.
+    - a burst;
+    - None, if the slot has no id in this iteration;
+    - an exception, which ends that slot alone.
+
+    An exception that a model raises ends the engine.
+
+    A model without an id for any slot waits for the first id, but only some milliseconds:
+    cancellations are noticed between calls.
     """
 
     def prefill(self, slots: Sequence[SlotView]) -> Sequence[News]:
@@ -78,27 +82,27 @@ class Model(Protocol):
         ...
 
     def release(self, slot: SlotView) -> None:
-        """Forget a slot: it has ended, for whatever reason."""
+        """Drop all state of a slot that has ended, for whatever reason."""
         ...
 
 
 def forwards_structured_outputs(model: Model) -> bool:
-    """Return whether a model has another server keep to the grammars: then none is checked here."""
+    """Return whether a model forwards grammars to another server, so that none is checked here."""
     return getattr(model, "forwards_structured_outputs", False)
 
 
 def check_burst(slot: SlotView, burst: Burst) -> None:
-    """Check that a model gave what it has to.
+    """Check that a burst keeps the contract of `Model`.
 
     Raises:
-        ModelContractError: the burst is empty, an id is not an int, or logprobs were asked for and
-            one is missing.
+        ModelContractError: the burst is empty, an id is not an int, or a requested logprob is
+            missing.
     """
     if not isinstance(burst, Burst):
         _refuse(slot, f"is {burst!r}; it must be a Burst, None or an exception")
     token_ids, logprobs = burst
     if not token_ids:
-        _refuse(slot, "has no ids; return None for a slot without news")
+        _refuse(slot, "has no ids; return None for a slot without new ids")
     for token_id in token_ids:
         if not isinstance(token_id, int):
             _refuse(slot, f"has the id {token_id!r}, which is not an int")

@@ -1,4 +1,4 @@
-"""What the engine answers: chunk by chunk while a choice runs, or whole when it has ended."""
+"""The engine's answers: chunk by chunk while a choice runs, or whole when it has ended."""
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -10,13 +10,13 @@ from mini_vllm.finish_reason import FinishReason
 from mini_vllm.text.events import Event, TextDelta
 
 new_tuple = tuple.__new__
-# A look into an enum takes Python 3.11 as long as a call does.
+# Looking up an enum member takes Python 3.11 as long as a call does.
 _NOT_FINISHED = FinishReason.NOT_FINISHED
 
 
 @dataclass(frozen=True, slots=True)
 class LogprobEntry:
-    """How likely a model thought one token.
+    """The probability that a model gave one token.
 
     Attributes:
         token_id: the token.
@@ -31,9 +31,9 @@ class LogprobEntry:
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """One step of a generation: the token that was taken, and the likeliest ones, best first.
+    """One step of a generation: the chosen token and the likeliest tokens, best first.
 
-    The chosen one is here even if it is not among the likeliest.
+    `chosen` is set even if that token is not among the likeliest.
     """
 
     chosen: LogprobEntry
@@ -51,8 +51,8 @@ class TokenLogprobs:
 
         Args:
             token_id: the token.
-            logprobs: by id, its own among them.
-            most: how many of the likeliest to take; of equally likely ones, the smaller ids.
+            logprobs: by id, including the id of the token.
+            most: how many of the likeliest tokens to take; equal logprobs are ordered by id.
             piece_of: returns the bytes of an id.
         """
 
@@ -75,20 +75,21 @@ class _ChunkFields(NamedTuple):
 
 
 class StreamChunk(_ChunkFields):
-    """The news of one choice. A chunk never changes once made.
+    """The new ids and text of one choice. A chunk never changes once made.
 
-    There is one for each token, and a tuple is what Python makes quickest that cannot be changed.
+    There is a chunk for each token, and a tuple is the immutable object that Python makes quickest.
 
     Attributes:
-        token_ids: the new ids. They may be ahead of the text, never behind it.
+        token_ids: the new ids. They may precede their text, but never follow it.
         text: the new text; may be empty.
         finished: whether this is the last chunk.
-        reason: why it ended; NOT_FINISHED in every chunk but the last.
-        logprobs: one for each id, where they were asked for.
-        events: text, reasoning and tool calls in their order, where there is more than text;
+        reason: why the choice ended; NOT_FINISHED in every chunk but the last.
+        logprobs: one for each id, if the request asked for them.
+        events: text, reasoning and tool calls in their order, if there is more than text;
             otherwise empty.
-        stop_reason: the stop string or stop id that ended it, as vLLM reports it.
-        held: what each layer of the text path holds by now, in a stream that asked for it.
+        stop_reason: the stop string or stop id that ended the choice, as vLLM reports it.
+        held: the text or bytes that each layer of the text path holds now, in a stream that asked
+            for it.
 
     Raises:
         ValueError: `finished` and `reason` disagree, or the text has no UTF-8 form.
@@ -117,19 +118,19 @@ class StreamChunk(_ChunkFields):
         )
 
     def __hash__(self) -> int:
-        # A dict has no hash; equality looks at it all the same.
+        # A dict has no hash; equality still compares it.
         return hash(self[:-1])
 
     @property
     def all_events(self) -> tuple[Event, ...]:
-        """Its events, the text among them even where there is no more than that."""
+        """Its events; if the chunk has only text, a single `TextDelta`."""
         return self.events or ((TextDelta(self.text),) if self.text else ())
 
 
 class JoinedChunks:
-    """Chunks of one choice that will be read as one.
+    """Chunks of one choice that will be read as a single chunk.
 
-    Adding one costs what it has, not what is there already, and keeps no object of it.
+    The cost of adding a chunk depends on that chunk alone, and the chunk itself is not kept.
     """
 
     def __init__(self, first: StreamChunk) -> None:
@@ -153,7 +154,7 @@ class JoinedChunks:
         self._last = chunk
 
     def join(self) -> StreamChunk:
-        """Return all as one; its end is that of the last."""
+        """Return all chunks as a single chunk, which ends as the last chunk does."""
         return self._last._replace(
             token_ids=tuple(self._token_ids),
             text=self._text.getvalue(),
@@ -167,15 +168,15 @@ class CompletionOutput:
     """One finished choice.
 
     Attributes:
-        request_id: the request it belongs to.
-        index: which of the request's choices, from 0.
-        token_ids: all that were generated; an EOS or stop id that ended it is the last.
-        text: all text; equal to that of a stream's chunks together.
-        finish_reason: why it ended.
-        stop_reason: the stop string or stop id that ended it.
-        logprobs: one for each id, where they were asked for.
+        request_id: the request that the choice belongs to.
+        index: the index of the choice in the request, from 0.
+        token_ids: all generated ids; an EOS or stop id that ended the choice is the last.
+        text: all text; equal to the joined text of a stream's chunks.
+        finish_reason: why the choice ended.
+        stop_reason: the stop string or stop id that ended the choice.
+        logprobs: one for each id, if the request asked for them.
         events: text, reasoning and tool calls in their order.
-        error: what went wrong, if `finish_reason` is ERROR.
+        error: the error, if `finish_reason` is ERROR.
     """
 
     request_id: str
@@ -217,13 +218,13 @@ class Response:
 
 
 class Handle:
-    """What a submitter gets for each request: its response, once it is there. Any thread.
+    """A submitter's handle for one request, whose response it will have. Any thread may use it.
 
     Attributes:
         request_id: the name of the request.
         future: of the response; for asyncio, `await asyncio.wrap_future(handle.future)`.
-            Cancelling that stops the waiting, `cancel` the generation.
-        is_cancelled: whether the submitter asked for the end.
+            Cancelling the awaited future stops only the waiting; `cancel` stops the generation.
+        is_cancelled: whether the submitter cancelled the request.
     """
 
     def __init__(self, request_id: str, choices: int) -> None:
@@ -234,7 +235,7 @@ class Handle:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """Ask for the end of all choices. The response comes as usual, with what there is."""
+        """Cancel all choices. The response then has the tokens that were generated so far."""
         self.is_cancelled = True
 
     def result(self, timeout: float | None = None) -> Response:
@@ -244,19 +245,19 @@ class Handle:
             timeout: seconds, or None for as long as it takes.
 
         Raises:
-            TimeoutError: it did not come in time.
+            TimeoutError: the response was not complete in time.
             EngineDeadError: the engine failed.
         """
         return self.future.result(timeout)
 
     def add(self, output: CompletionOutput) -> None:
-        """Take a finished choice. The engine's thread."""
+        """Add a finished choice. Only the engine's thread may call this."""
         self._outputs[output.index] = output
         outputs = [completion for completion in self._outputs if completion is not None]
         if len(outputs) == len(self._outputs):
             self.future.set_result(Response(tuple(outputs)))
 
     def fail(self, error: BaseException) -> None:
-        """End the waiting with an error. The engine's thread."""
+        """End the waiting with an error. Only the engine's thread may call this."""
         if not self.future.done():
             self.future.set_exception(error)

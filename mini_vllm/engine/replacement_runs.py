@@ -1,7 +1,7 @@
 """A text path whose answers never end in U+FFFD.
 
-What a model leaves unfinished, such as the emoji that `max_tokens` cut in two, ends the answer as
-U+FFFD. Some servers rather leave it out. It is an option, because a model may mean the character.
+An incomplete character, such as an emoji that `max_tokens` cut in two, ends the answer as U+FFFD.
+Some servers leave it out instead. This is an option, because a model may intend the character.
 """
 
 from mini_vllm.engine.text_path import FilteredPath, MakeTextPath, TextPath
@@ -13,7 +13,7 @@ _REPLACEMENT = "\ufffd"
 class WithoutReplacementRun(FilteredPath):
     """A text path that holds U+FFFD at the end of its text, and drops it if the text ends there.
 
-    Text or an event that follows lets it go. Reasoning and arguments stay as they are.
+    Text or an event that follows releases it. Reasoning and arguments pass through unchanged.
 
     Args:
         path: makes the events.
@@ -25,7 +25,7 @@ class WithoutReplacementRun(FilteredPath):
 
     @property
     def held(self) -> dict[str, str | bytes]:
-        """What each layer holds back, and the run."""
+        """The text or bytes that each layer holds, and the held run."""
         return {**self._path.held, "replacements": self._run}
 
     def _filter(self, events: list[Event]) -> list[Event]:
@@ -44,5 +44,5 @@ class WithoutReplacementRun(FilteredPath):
 
 
 def without_replacement_runs(make_text_path: MakeTextPath) -> MakeTextPath:
-    """Return what makes the same text paths, without U+FFFD at the end of their text."""
+    """Return a function that makes the same text paths without U+FFFD at the end of their text."""
     return lambda request, prompt: WithoutReplacementRun(make_text_path(request, prompt))

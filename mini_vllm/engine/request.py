@@ -1,4 +1,4 @@
-"""What is asked of the engine: a prompt, and how to continue it."""
+"""A request to the engine: a prompt, and how to continue it."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
@@ -7,19 +7,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class StructuredOutputsParams:
-    """What an output must look like, in vLLM's names; exactly one kind is given.
+    """The form that an output must have, in vLLM's names; exactly one kind is given.
 
     Attributes:
         json: a JSON schema as JSON text: the output is a value that it allows.
         regex: the whole output matches it, in the syntax of Rust's regex crate without
-            look-around; `\\d` and `\\w` are of ASCII.
+            look-around; `\\d` and `\\w` match ASCII only.
         choice: the output is one of these texts.
         grammar: the output is a text of this grammar, in GBNF or in llguidance's Lark.
         json_object: the output is any JSON object.
         disable_any_whitespace: no white space between the tokens of JSON.
 
     Raises:
-        ValueError: not exactly one kind is given, or its value is empty; the message names it.
+        ValueError: no kind or several kinds are given, or the value is empty; the message names
+            the kind.
     """
 
     json: str | None = None
@@ -41,7 +42,7 @@ class StructuredOutputsParams:
         if len(names) != 1:
             raise ValueError(f"has {', '.join(names) or 'no kind'}; give one of {', '.join(kinds)}")
         if not kinds[names[0]] or "" in (self.choice or ()):
-            raise ValueError(f"{names[0]} is empty, or one of it is; give it a text")
+            raise ValueError(f"{names[0]} is empty or has an empty text; give it a text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +54,26 @@ class SamplingParams:
         min_tokens: neither a stop nor EOS counts among the first `min_tokens` ids.
         stop: stop strings.
         stop_token_ids: ids that end the generation.
-        include_stop_str_in_output: show what stopped.
-        ignore_eos: go on after EOS.
+        include_stop_str_in_output: include the matched stop in the text.
+        ignore_eos: continue after EOS.
         n: how many choices.
-        logprobs: how many of the likeliest tokens to report beside the chosen one, or None for no
-            logprobs at all.
+        logprobs: how many of the likeliest tokens to report besides the chosen token, or None for
+            no logprobs at all.
         skip_special_tokens: leave special tokens out of the text.
-        temperature: 0 takes the likeliest token. From here on a model may use what it is told or
-            not: the n-gram model does, and a remote one is sent all of it; a script says what it
-            says.
-        top_p: sample from the likeliest tokens that make up this much probability, above 0 and at
+        temperature: 0 takes the likeliest token. A model may ignore this and the fields below. The
+            n-gram model uses them, a remote model is sent all of them, and a script ignores them.
+        top_p: sample from the likeliest tokens that together have this probability, above 0 and at
             most 1.
-        top_k: sample from so many of the likeliest tokens; 0 or -1 for all.
-        min_p: leave out tokens that are less likely than this part of the likeliest one's
-            probability, from 0 to 1.
+        top_k: sample from this many of the likeliest tokens; 0 or -1 for all.
+        min_p: leave out tokens that are less likely than this fraction of the highest probability,
+            from 0 to 1.
         repetition_penalty: above 1 makes tokens of prompt and output less likely, below 1 more.
-        presence_penalty: is taken from the logit of each token of the output, from -2 to 2.
-        frequency_penalty: is taken as often as the token is in the output, from -2 to 2.
-        logit_bias: what is added to the logits of tokens, by id, from -100, which bans a token, to
-            100.
+        presence_penalty: subtracted once from the logit of each token of the output, from -2 to 2.
+        frequency_penalty: subtracted for each time that the token is in the output, from -2 to 2.
+        logit_bias: numbers to add to the logits of tokens, by id, from -100, which bans a token,
+            to 100.
         seed: makes sampling repeatable, or None.
-        structured_outputs: what the output must look like, or None for any text.
+        structured_outputs: the form that the output must have, or None for any text.
 
     Raises:
         ValueError: a value is out of its range; the message names the field.
@@ -95,7 +95,7 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
-    # A dict has no hash; equality looks at it all the same.
+    # A dict has no hash; equality still compares it.
     logit_bias: Mapping[int, float] | None = field(default=None, hash=False)
     seed: int | None = None
     structured_outputs: StructuredOutputsParams | None = None
@@ -119,7 +119,7 @@ class SamplingParams:
             )
         if self.structured_outputs and (self.ignore_eos or self.min_tokens):
             name = "ignore_eos" if self.ignore_eos else "min_tokens"
-            raise ValueError(f"{name} and structured_outputs: the grammar says where a text ends")
+            raise ValueError(f"{name} with structured_outputs: the grammar decides where text ends")
         if not self.temperature >= 0:
             raise ValueError(f"temperature is {self.temperature}; it must be at least 0")
         if not 0 < self.top_p <= 1:
@@ -142,7 +142,7 @@ class SamplingParams:
 
     @property
     def has_penalties(self) -> bool:
-        """Whether what was said before makes a difference."""
+        """Whether a penalty changes the logits of earlier tokens."""
         return (
             self.repetition_penalty != 1
             or self.presence_penalty != 0
@@ -158,16 +158,16 @@ class Request:
     """A prompt to be continued.
 
     Attributes:
-        prompt: text, or ids as they are.
+        prompt: text, or ids to use unchanged.
         params: how to continue it.
         request_id: a name that no other running request has; None lets the engine choose one.
-        tools: the functions whose calls are to be told from text; None leaves all of it text.
-        tool_format: in which their calls are written; None for the format of the server's model.
-        whole_calls: whether a call that breaks off is to be text, for readers who get everything at
-            the end; otherwise what was announced of it stands.
-        parallel_tool_calls: false leaves out, of `whole_calls`, all behind the first. A stream has
-            them: its reader tells them by their index.
-        split_reasoning: whether the model's reasoning is to be told from its answer.
+        tools: the functions whose calls are separated from text; with None, calls remain text.
+        tool_format: the format of their calls; None for the format of the server's model.
+        whole_calls: whether a call that breaks off becomes text, for readers that get the answer
+            whole; otherwise the events that announced it remain.
+        parallel_tool_calls: false drops every call after the first if `whole_calls` is true. A
+            stream keeps them: its reader distinguishes them by their index.
+        split_reasoning: whether the model's reasoning is separated from its answer.
         thinking: whether the prompt ends inside the model's reasoning; None for the format's
             default.
     """

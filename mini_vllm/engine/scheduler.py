@@ -1,7 +1,7 @@
-"""Who runs: choices, their waiting line, the slots and the blocks. It touches ids only, never text.
+"""The scheduler: choices, their waiting line, slots and blocks. It handles ids, never text.
 
-A choice is admitted when a slot is free and the pool has blocks for all that it may become, its
-prompt and `max_tokens`. So nothing that runs is ever put back, and nothing overtakes.
+A choice is admitted when a slot is free and the pool has blocks for its prompt and `max_tokens`.
+So a running choice is never preempted, and no choice overtakes another.
 """
 
 from collections import Counter, deque
@@ -21,10 +21,10 @@ class ChoiceState:
     """A choice that waits or runs.
 
     Attributes:
-        view: what the model sees of it, including the generated ids.
+        view: the model's view of the choice, including the generated ids.
         end_ids: EOS and stop ids.
-        burst: what the model gave in this iteration, until it is taken.
-        ending: why it ended; written once, by `latch`.
+        burst: the model's burst of this iteration, until the text stage takes it.
+        ending: why the choice ended; written once, by `latch`.
     """
 
     view: SlotView
@@ -34,11 +34,11 @@ class ChoiceState:
 
     @property
     def finish_reason(self) -> FinishReason:
-        """Why it ended; NOT_FINISHED while it runs."""
+        """Why the choice ended; NOT_FINISHED while it runs."""
         return FinishReason.NOT_FINISHED if self.ending is None else self.ending.reason
 
     def latch(self, ending: Ending) -> bool:
-        """Write why it ended, unless that was written before; return whether it was this call."""
+        """Write why the choice ended, unless that is already written; return whether it was not."""
         if self.ending is not None:
             return False
         self.ending = ending
@@ -47,14 +47,14 @@ class ChoiceState:
 
 @dataclass(slots=True, eq=False)
 class Row(Generic[S]):
-    """A choice with what belongs to it, in the waiting line and then in a slot.
+    """A choice with its text stage and blocks, in the waiting line and then in a slot.
 
-    It is one object, so when others end and it moves up, nothing of it stays behind.
+    A row is one object, so all its parts move together when other rows end.
 
     Attributes:
-        choice: what is known of its ids.
-        stream: what the text stage knows of it, which is not looked into here.
-        blocks: its blocks, while it has a slot.
+        choice: the ids and the end of the choice.
+        stream: the text stage of the choice; the scheduler does not look into it.
+        blocks: the blocks of the choice, while it has a slot.
     """
 
     choice: ChoiceState
@@ -65,8 +65,8 @@ class Row(Generic[S]):
 class KVBlockPool:
     """The memory that a real engine's attention needs: blocks with room for `block_size` tokens.
 
-    The blocks hold no tensors. What is real is the accounting: who has which block, and that each
-    comes back exactly once.
+    The blocks hold no tensors, but the accounting is real: each block has one owner, and is freed
+    exactly once.
 
     Raises:
         ValueError: a number is below 1.
@@ -98,21 +98,21 @@ class KVBlockPool:
         return blocks
 
     def free(self, blocks: list[int]) -> None:
-        """Take blocks back.
+        """Free blocks.
 
         Raises:
-            ValueError: one of them is free already, or given twice; none was taken back.
+            ValueError: a block is already free, or is given twice; no block was freed.
         """
         counts = Counter(blocks)
         wrong = [block for block in counts if block not in self._used or counts[block] > 1]
         if wrong:
-            raise ValueError(f"blocks {wrong} are free already, or given twice")
+            raise ValueError(f"blocks {wrong} are already free, or given twice")
         self._used.difference_update(blocks)
         self._free += reversed(blocks)
 
 
 def build_batch_mapping(finished: Sequence[bool]) -> list[int]:
-    """Return where each row goes: -1 for a finished one, else its place among those that stay."""
+    """Return the new place of each row among the remaining rows; -1 for a finished row."""
     mapping, place = [], 0
     for is_finished in finished:
         mapping.append(-1 if is_finished else place)
@@ -121,10 +121,10 @@ def build_batch_mapping(finished: Sequence[bool]) -> list[int]:
 
 
 def compact_vector(mapping: Sequence[int], rows: list[T]) -> None:
-    """Move the rows to where the mapping says, in place; drop those that go to -1.
+    """Move rows to their places in the mapping, in the same list; drop the rows mapped to -1.
 
     Raises:
-        ValueError: the mapping has more or fewer rows; nothing was moved.
+        ValueError: the mapping has more or fewer rows; no row was moved.
     """
     if len(mapping) != len(rows):
         raise ValueError(f"a mapping of {len(mapping)} rows does not fit {len(rows)} rows")
@@ -135,15 +135,15 @@ def compact_vector(mapping: Sequence[int], rows: list[T]) -> None:
 
 
 class Scheduler(Generic[S]):
-    """The waiting line and the table of what runs.
+    """The waiting line and the table of running rows.
 
     Args:
         pool: the blocks.
-        max_num_seqs: slots.
+        max_num_seqs: the number of slots.
         max_num_batched_tokens: most prompt tokens that one iteration takes in.
 
     Attributes:
-        slots: the rows that run, in the order of their admission.
+        slots: the running rows, in the order of their admission.
 
     Raises:
         ValueError: a number is below 1.
@@ -177,7 +177,7 @@ class Scheduler(Generic[S]):
         self._waiting.append(row)
 
     def admit(self) -> list[ChoiceState]:
-        """Give slots and blocks to those who are next, as far as they go; return them."""
+        """Give slots and blocks to the next rows, as many as fit; return their choices."""
         budget, admitted = self._max_num_batched_tokens, []
         while self._waiting and self.num_running < self._max_num_seqs:
             row = self._waiting[0]
@@ -194,7 +194,7 @@ class Scheduler(Generic[S]):
         return admitted
 
     def leave_line(self, is_cancelled: Callable[[S], bool]) -> list[Row[S]]:
-        """Take those who want no more out of the line, and latch CANCELLED; return them."""
+        """Take cancelled rows out of the waiting line, and latch CANCELLED; return these rows."""
         left = [row for row in self._waiting if is_cancelled(row.stream)]
         for row in left:
             row.choice.latch(Ending(FinishReason.CANCELLED))
@@ -203,27 +203,27 @@ class Scheduler(Generic[S]):
         return left
 
     def apply_cancellation(self, is_cancelled: Callable[[S], bool]) -> None:
-        """Latch CANCELLED for those with a slot who want no more.
+        """Latch CANCELLED for the running rows that are cancelled.
 
-        It wins over every other end of the same iteration, which is found later.
+        It wins over every other end of the same iteration, because those are latched later.
         """
         for row in self.slots:
             if is_cancelled(row.stream):
                 row.choice.latch(Ending(FinishReason.CANCELLED))
 
     def evict(self, gone: Sequence[Row[S]]) -> None:
-        """Take rows out of their slots, with their blocks."""
+        """Take rows out of their slots, and free their blocks."""
         for row in gone:
             self._pool.free(row.blocks)
         leaving = frozenset(gone)
         compact_vector(build_batch_mapping([row in leaving for row in self.slots]), self.slots)
 
     def everyone(self) -> list[Row[S]]:
-        """Return all that run, then all that wait."""
+        """Return all running rows, then all waiting rows."""
         return [*self.slots, *self._waiting]
 
     def clear(self) -> None:
-        """Forget all that run and wait; all blocks are free again."""
+        """Drop all running and waiting rows, and free their blocks."""
         for row in self.slots:
             self._pool.free(row.blocks)
         self.slots.clear()

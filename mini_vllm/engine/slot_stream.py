@@ -1,8 +1,8 @@
-"""The text stage of one slot: new ids in, at most one chunk an iteration out.
+"""The text stage of one slot: it takes new ids and writes at most one chunk an iteration.
 
-Text is made and stops are looked for in every iteration; only the writing of chunks waits for
-`stream_interval`. A reader who asks what is held gets a chunk for each id. A choice that nobody
-reads and that has no stop strings gets its text when it ends, all in one go.
+Every iteration makes text and looks for stops; only the writing of chunks waits for
+`stream_interval`. A reader that asks for the held text gets a chunk for each id. A choice without a
+reader and without stop strings gets all its text when it ends.
 """
 
 import logging
@@ -33,19 +33,19 @@ Held = dict[str, str | bytes]
 
 
 class SlotStreamState:
-    """What one choice has said so far, and what of it its reader was not yet told.
+    """The events of one choice so far, and how many of them its reader has received.
 
     Args:
-        text_path: makes events of ids.
+        text_path: turns ids into events.
         handle: of the request; gets the whole choice at the end.
-        request: what was asked.
+        request: the request of the choice.
         piece_of: returns the bytes of a token id, for logprobs.
         now: seconds of the monotonic clock.
 
     Attributes:
-        pipe: where chunks go, or None if nobody reads along.
-        submitted: when the request came.
-        last_news: when ids came last, or when the request came.
+        pipe: the pipe to write chunks to, or None for a choice without a reader.
+        submitted: when the request was submitted.
+        last_news: when the last ids were generated; before the first ids, `submitted`.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class SlotStreamState:
         self._logprobs: list[TokenLogprobs] = []
         self._sent_events = 0
         self._sent_tokens = 0
-        # Where a burst is told id by id: how many ids and events come first, and what is held then.
+        # For a burst that is reported id by id: the ids and events before an id, and the held text.
         self._marks: list[tuple[int, int, Held]] = []
 
     def update(self, choice: ChoiceState) -> None:
         """Take the burst of this iteration; latch the end if the text path finds one.
 
-        Ids of the burst that come after the end are removed.
+        Ids of the burst after the end are removed.
         """
         path, pipe = self._text_path, self.pipe
         if path.ending is not None:
@@ -98,7 +98,7 @@ class SlotStreamState:
         if pipe is not None and pipe.return_held:
             self._feed_one_by_one(new)
         else:
-            # Noted first: what a path has taken it is not given again, even if it raises.
+            # Noted first, so that a path never gets the same ids again, even if it raises.
             self._fed = len(output)
             self._events += path.feed(new)
         if path.ending is None:
@@ -113,7 +113,7 @@ class SlotStreamState:
         choice.latch(path.ending)
 
     def _can_wait(self, choice: ChoiceState, burst: Burst | None) -> bool:
-        """Whether a choice that nobody reads can have its text made later."""
+        """Return whether the text of a choice without a reader can be made later."""
         if self._has_stops or choice.ending is not None:
             return False
         view = choice.view
@@ -122,7 +122,7 @@ class SlotStreamState:
         return choice.end_ids.isdisjoint(burst.token_ids)
 
     def _feed_one_by_one(self, token_ids: Sequence[int]) -> None:
-        """Feed a burst; note what is to be said, and held, before each id but the first."""
+        """Feed a burst id by id; note the events and held text before each id but the first."""
         path = self._text_path
         for number, token_id in enumerate(token_ids):
             if number:
@@ -133,24 +133,24 @@ class SlotStreamState:
                 return
 
     def is_cancelled(self) -> bool:
-        """Whether somebody asked for its end."""
+        """Return whether the submitter or the reader cancelled the choice."""
         pipe = self.pipe
         return self.handle.is_cancelled or (pipe is not None and pipe.cancelled)
 
     def fail(self, choice: ChoiceState, error: BaseException) -> None:
-        """End the choice with an error; take what the text path still gives."""
+        """End the choice with an error; take the events that the text path still returns."""
         choice.latch(Ending(FinishReason.ERROR, error=error))
         self.update_or_give_up(choice)
 
     def update_or_give_up(self, choice: ChoiceState) -> None:
-        """Update; if the text path fails at that, end the choice with what it has given so far."""
+        """Update; if the text path raises, end the choice with the events that it has returned."""
         try:
             self.update(choice)
         except BaseException as error:
             self._give_up(choice, error)
 
     def _give_up(self, choice: ChoiceState, error: BaseException) -> None:
-        """End a choice whose text path has failed; what is no fault of a library is raised."""
+        """End a choice whose text path has failed; raise the error if it is not a library's."""
         if not is_library_fault(error):
             raise error
         _LOG.error("the text of %.60s failed", choice.view.request_id, exc_info=error)
@@ -163,7 +163,7 @@ class SlotStreamState:
                 raise
 
     def emit(self, choice: ChoiceState) -> None:
-        """Write the chunk of this iteration, if one is due; one for each id if `held` is asked."""
+        """Write the chunk of this iteration, if it is due; with `return_held`, one for each id."""
         pipe = self.pipe
         if pipe is None or pipe.finished:
             return
@@ -175,8 +175,8 @@ class SlotStreamState:
         if events == sent or tokens - first < pipe.stream_interval:
             return
         if tokens == first + 1 and events == sent + 1 and self._most_logprobs is None:
-            # One id and one event, as mostly: what `_chunk` does, without its slices and calls.
-            # With them, a token costs the engine nearly half as much again.
+            # The usual case, one id and one event: the work of `_chunk` without its slices and
+            # calls. With them, a token costs the engine nearly half as much again.
             event, text, news = self._events[sent], "", _NO_EVENTS
             if type(event) is TextDelta:
                 text = event.text
@@ -208,7 +208,7 @@ class SlotStreamState:
         self._sent_tokens, self._sent_events = tokens, events
 
     def output(self, choice: ChoiceState) -> CompletionOutput:
-        """Return the whole of a finished choice."""
+        """Return the finished choice as a whole."""
         ending = choice.ending
         assert ending is not None
         request, events = self._request, self._events
@@ -227,7 +227,7 @@ class SlotStreamState:
         )
 
     def held(self) -> Held:
-        """Return what each layer holds by now."""
+        """Return the text or bytes that each layer holds now."""
         return self._text_path.held
 
     def _chunk(
@@ -238,7 +238,7 @@ class SlotStreamState:
         held: Held | None = None,
         ending: Ending | None = None,
     ) -> StreamChunk:
-        """Return what is new up to so many ids and events, and how it ended, if it did."""
+        """Return the unsent ids and events up to these totals, and the ending if there is one."""
         text, news = _split(self._events[self._sent_events : events])
         return StreamChunk(
             tuple(choice.view.output_token_ids[self._sent_tokens : tokens]),
@@ -253,9 +253,9 @@ class SlotStreamState:
 
 
 def take_burst(choice: ChoiceState) -> Burst:
-    """Append a choice's burst to its output, up to `max_tokens`; return what was appended.
+    """Append a choice's burst to its output, up to `max_tokens`; return the appended burst.
 
-    An end among its ids is not looked for here: the text path finds it.
+    The text path, not this function, finds an end among the ids.
     """
     burst, choice.burst, view = choice.burst, None, choice.view
     assert burst is not None
@@ -270,7 +270,7 @@ def take_burst(choice: ChoiceState) -> Burst:
 
 
 def _split(events: Sequence[Event]) -> tuple[str, tuple[Event, ...]]:
-    """Return the text of events, and all of them if they are more than that."""
+    """Return the text of events, and all the events if some of them are not text."""
     is_text = _TEXT_ONLY.issuperset(map(type, events))
     return _text_of(events), () if is_text else tuple(events)
 

@@ -1,7 +1,7 @@
-"""A grammar over token ids: which ids may come next, so that the text fits what was asked.
+"""A grammar over token ids: the ids that may follow, so that the text has the requested form.
 
-`structured_output_manager` compiles them, and `constrained_model` puts their masks between the
-engine's loop and the model.
+`structured_output_manager` compiles grammars, and `constrained_model` applies their masks between
+the engine's loop and the model.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ _LONGEST_PROBLEM = 300
 
 
 class TokenMask:
-    """A set of token ids, a bit each: vLLM's bitmask.
+    """A set of token ids, with a bit for each id: vLLM's bitmask.
 
     Args:
         bits: bit `i & 7` of byte `i >> 3` is for the id `i`.
@@ -51,34 +51,34 @@ class TokenMask:
 
 
 class StructuredOutputGrammar:
-    """A grammar, and how much of a text it has read. Made by `StructuredOutputManager.compile`."""
+    """A grammar and its place in a text. `StructuredOutputManager.compile` makes it."""
 
     def __init__(self, matcher: "llguidance.LLMatcher", eos_token_ids: frozenset[int]) -> None:
         self._matcher = matcher
         self.eos_token_ids = eos_token_ids
 
     def copy(self) -> "StructuredOutputGrammar":
-        """Return another one at the same place, for another text."""
+        """Return a grammar at the same place, for another text."""
         return StructuredOutputGrammar(self._matcher.deep_copy(), self.eos_token_ids)
 
     def mask(self) -> TokenMask:
-        """Return the ids that may come next; EOS is among them only where the text may end.
+        """Return the ids that may follow; EOS is among them only if the text may end here.
 
         Raises:
-            StructuredOutputError: there are none, or finding them takes more than the limits allow.
+            StructuredOutputError: no id may follow, or finding the ids exceeds the limits.
         """
         mask = TokenMask(self._matcher.compute_bitmask())
         # At a dead end the backend offers EOS, and calls it an error.
         if self._matcher.is_error():
             why = what_is_wrong(self._matcher.get_error())
-            raise StructuredOutputError(f"no token of the vocabulary can go on ({why})")
+            raise StructuredOutputError(f"no token of the vocabulary can follow ({why})")
         return mask
 
     def accept_tokens(self, token_ids: Sequence[int]) -> int:
-        """Read ids up to an EOS or to the first that is not allowed; return how many were read.
+        """Read ids up to an EOS or to the first invalid id; return how many were read.
 
         Raises:
-            StructuredOutputError: reading one takes more than the backend's limits allow.
+            StructuredOutputError: reading an id exceeds the backend's limits.
         """
         for read, token_id in enumerate(token_ids):
             if token_id in self.eos_token_ids:
@@ -96,8 +96,8 @@ class StructuredOutputGrammar:
 
 
 def what_is_wrong(problem: str) -> str:
-    """Return what llguidance says is wrong, without the state of its parser."""
+    """Return llguidance's message without the state of its parser."""
     first, *rest = problem.strip().splitlines() or [""]
-    # Where a regular expression is wrong is drawn in the lines between.
+    # The lines between show the place of the fault in a regular expression.
     reasons = [line for line in rest if line.startswith("error: ")]
     return " ".join([first, *reasons[:1]])[:_LONGEST_PROBLEM]

@@ -1,6 +1,6 @@
-"""Compiles what was asked of an output into grammars over a vocabulary's table of bytes.
+"""Compiles structured outputs into grammars over a vocabulary's table of bytes.
 
-llguidance does the work, the backend that vLLM calls "guidance".
+The work is done by llguidance, the backend that vLLM calls "guidance".
 """
 
 import json
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 # Forced text may be cut into any tokens, so that a mask has all ids that the grammar accepts.
 _HEADER = '%llguidance {"no_forcing": true}\n'
 _NO_OPTIONS = re.compile(r"\A\s*%llguidance\s*\{\s*\}")
-# Lines of what was made of a request mean nothing to who sent it.
+# A line number of the compiled grammar means nothing to the client that sent the request.
 _PLACE = re.compile(r"\Aat \d+\(\d+\): ")
-# Masks are made on the engine's thread. An ambiguous grammar, whose masks take ever longer, ends
-# its choice at a tenth of what the backend would allow.
+# Masks are computed on the engine's thread. An ambiguous grammar, whose masks take ever longer,
+# ends its choice at a tenth of the backend's own limit.
 _LIMITS = {"step_max_items": 5_000, "verbose_errors": False}
 _MOST_COMPILED = 64
 
@@ -39,10 +39,10 @@ CompileGrammar = Callable[[StructuredOutputsParams], StructuredOutputGrammar]
 
 
 class StructuredOutputManager:
-    """Compiles grammars over one vocabulary, and remembers the latest. Any thread.
+    """Compiles grammars over one vocabulary, and caches the latest. Any thread may use it.
 
     Args:
-        tokenizer: of the model; its table of bytes is read with the first grammar.
+        tokenizer: the model's; its table of bytes is read for the first grammar.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -53,17 +53,18 @@ class StructuredOutputManager:
     def compile(self, params: StructuredOutputsParams) -> StructuredOutputGrammar:
         """Return a grammar at its beginning.
 
-        The first call takes a quarter of a second for a vocabulary of 128,000 tokens, and a large
-        schema a tenth; the rest some milliseconds.
+        For a vocabulary of 128,000 tokens the first call takes a quarter of a second. A large
+        schema takes a tenth of a second, any other grammar some milliseconds.
 
         Raises:
-            ValueError: it is malformed, no text fits it, or this vocabulary cannot be constrained.
+            ValueError: the grammar is malformed, no text fits it, or this vocabulary cannot be
+                constrained.
             MissingBackendError: llguidance is not installed.
         """
         with self._lock:
             grammar = self._compiled.get(params)
         if grammar is None:
-            # Without the lock: nobody waits for another's grammar.
+            # Without the lock, so that no request waits for another request's grammar.
             grammar = self._compile(params)
         with self._lock:
             self._compiled[params] = grammar
@@ -82,12 +83,12 @@ class StructuredOutputManager:
 
     @property
     def is_possible(self) -> bool:
-        """Whether texts in this vocabulary can be held to a grammar."""
+        """Whether texts in this vocabulary can be constrained by a grammar."""
         pieces = self._tokenizer.pieces
         return pieces is not None and pieces.concatenates and bool(self._tokenizer.eos_token_ids)
 
     def spell(self, text: str) -> str:
-        """Return a marker as a Lark expression: in its special tokens, or spelled in others."""
+        """Return a marker as a Lark expression: its special tokens, or its text in other tokens."""
         spelled = json.dumps(text)
         parts = [part for part in self._specials.split(text) if part]
         said = [self.special_id(part) for part in parts]
@@ -136,14 +137,14 @@ class StructuredOutputManager:
 
 
 def lark_of(params: StructuredOutputsParams) -> str:
-    """Return what was asked as a grammar in llguidance's Lark, whose first rule is `start`.
+    """Return a grammar in llguidance's Lark, whose first rule is `start`.
 
     Raises:
-        ValueError: it is malformed.
+        ValueError: the parameters are malformed.
         MissingBackendError: llguidance is not installed.
     """
     if params.choice is not None:
-        # As a terminal, the choices are one automaton, however many they are.
+        # As a terminal, all choices together are one automaton.
         return f"start: CHOICE\nCHOICE: {expression_of(params)}\n"
     if params.grammar is None:
         return f"start: {expression_of(params)}\n"
@@ -154,16 +155,16 @@ def lark_of(params: StructuredOutputsParams) -> str:
 
 
 def expression_of(params: StructuredOutputsParams) -> str:
-    """Return what was asked as one Lark expression; a grammar is none.
+    """Return a structured output as one Lark expression.
 
     Raises:
-        ValueError: it is a grammar.
+        ValueError: the kind is `grammar`, which is not an expression.
         MissingBackendError: llguidance is not installed.
     """
     if params.grammar is not None:
         raise ValueError(
-            "a grammar beside tools leaves no room for their calls; set tool_choice to none, or to "
-            "required to have a call instead"
+            "a grammar beside tools leaves no room for tool calls; set tool_choice to none, or set "
+            "it to required to get a call instead"
         )
     if params.regex is not None:
         return f"/{_library().regex_to_lark(params.regex, 'dw')}/"
@@ -185,16 +186,16 @@ def _library() -> Any:
 
 
 class _Words:
-    """A vocabulary as llguidance reads one."""
+    """A vocabulary in the form that llguidance reads."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         pieces, eos = tokenizer.pieces, tokenizer.eos_token_ids
         if pieces is None or not pieces.concatenates:
             raise ValueError(
-                "this tokenizer's decoder rewrites across ids, so none can be ruled out"
+                "this tokenizer's decoder rewrites across ids, so no id can be ruled out"
             )
         if not eos:
-            raise ValueError("this tokenizer names no token that ends a text")
+            raise ValueError("this tokenizer defines no token that ends a text")
         self.tokens = [
             piece or (tokenizer.id_to_token(token_id) or "").encode("utf-8", "replace")
             for token_id, piece in enumerate(pieces.rest)
@@ -205,4 +206,4 @@ class _Words:
         self.bos_token_id = None
 
     def __call__(self, text: str) -> list[int]:
-        raise TypeError("nothing is encoded where nothing is forced")
+        raise TypeError("no text is encoded, because no_forcing is set")

@@ -1,6 +1,6 @@
-"""What turns the ids of one choice into events, and a base for those around another.
+"""The text path, which turns the ids of one choice into events, and a base class for wrappers.
 
-An engine takes any function like `MakeTextPath`; `TextPathFactory` is its own.
+An engine accepts any `MakeTextPath` function; `TextPathFactory` is its default.
 """
 
 from abc import abstractmethod
@@ -15,8 +15,8 @@ from mini_vllm.text.events import Event
 class TextPath(Protocol):
     """Turns the ids of one choice into events, and finds its end, as `TextPipeline` does.
 
-    The engine counts `max_tokens` and calls `finish`; every other end among the ids or in the text
-    is for the text path to find.
+    The engine counts `max_tokens` and calls `finish`; the text path finds every other end, among
+    the ids or in the text.
     """
 
     @property
@@ -31,7 +31,7 @@ class TextPath(Protocol):
 
     @property
     def held(self) -> dict[str, str | bytes]:
-        """What each layer holds back, by the layer's name."""
+        """The text or bytes that each layer holds, by the layer's name."""
         ...
 
     def feed(self, token_ids: Iterable[int]) -> list[Event]:
@@ -39,7 +39,7 @@ class TextPath(Protocol):
         ...
 
     def finish(self, reason: FinishReason) -> list[Event]:
-        """End the text; return what was held."""
+        """End the text; return the events of the held text."""
         ...
 
 
@@ -47,7 +47,7 @@ MakeTextPath = Callable[[Request, Sequence[int]], TextPath]
 
 
 class FilteredPath(TextPath):
-    """A text path around another one: the same ids and the same end, other events.
+    """A text path around another text path: the same ids and the same end, but other events.
 
     Args:
         path: makes the events.
@@ -71,7 +71,7 @@ class FilteredPath(TextPath):
         return self._filter(self._path.feed(token_ids))
 
     def finish(self, reason: FinishReason) -> list[Event]:
-        """End the text; return what was held."""
+        """End the text; return the events of the held text."""
         return self._filter(self._path.finish(reason))
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""From a request to its text path: which layers it has, and what they know of each other."""
+"""From a request to its text path: the layers, and how they depend on each other."""
 
 from collections.abc import Sequence
 
@@ -15,15 +15,15 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 class TextPathFactory:
     """Makes a `TextPipeline` for each choice.
 
-    Reasoning that the model leaves open ends at an opener of its tool format that says so
-    (`Format.ends_reasoning`), but only where the request has tools: where nothing can be called, an
-    opener among the thoughts is one of them. vLLM 0.33.0's engine parsers end it there, too.
+    If the model leaves its reasoning open, an opener in `Format.ends_reasoning` of its tool format
+    ends the reasoning. This holds only for a request with tools: without tools, an opener in the
+    reasoning is part of the reasoning. vLLM 0.33.0's engine parsers also end reasoning there.
 
     Args:
         tokenizer: turns ids into text.
-        tool_format: the format of the model's tool calls, used where a request has tools, and in
-            every chat if it marks the reasoning too.
-        reasoning_format: the format of the model's reasoning, or None for a model without.
+        tool_format: the format of the model's tool calls, used if a request has tools, and in
+            every chat if the format also marks reasoning.
+        reasoning_format: the format of the model's reasoning, or None for a model without any.
         stop_scope: `all`, or `content` to look for stop strings only after the reasoning.
 
     Raises:

@@ -8,7 +8,7 @@ from mini_vllm.engine.engine import Engine, EngineState
 from mini_vllm.engine.engine_errors import EngineStateError
 
 _LOG = logging.getLogger(__name__)
-# The most that an iteration waits for the loop of its readers.
+# The longest wait of an iteration for the loop of its readers.
 _READERS_SECONDS = 0.5
 _STEPPING = (EngineState.RUNNING, EngineState.DRAINING)
 
@@ -16,13 +16,13 @@ _STEPPING = (EngineState.RUNNING, EngineState.DRAINING)
 class EngineThread:
     """Runs an engine in the background: `with EngineThread(engine): ...` drains it at the end.
 
-    A failure of the model is logged and ends the thread. All streams have their error by then, and
-    later submissions raise `EngineDeadError`.
+    A failure of the model is logged and ends the thread. All streams have then ended with the
+    error, and later submissions raise `EngineDeadError`.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        # A daemon: a process may end although a model hangs.
+        # A daemon, so that the process can end although a model hangs.
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     @property
@@ -34,24 +34,24 @@ class EngineThread:
         """Start the thread.
 
         Raises:
-            RuntimeError: it was started before.
+            RuntimeError: the thread was started before.
         """
-        # The thread that stepped so far may wait for chunks from now on.
+        # From now on, the thread that stepped before may wait for chunks.
         self.engine.thread_id = None
         self._thread.start()
 
     def shutdown(self, *, drain: bool = True, timeout: float | None = None) -> bool:
-        """Take no more requests, end those that are left, and stop the thread.
+        """Take no more requests, end the running and waiting requests, and stop the thread.
 
         Args:
             drain: let requests finish; otherwise they are cancelled at once.
             timeout: seconds to wait before requests are cancelled, and then again for the end.
 
         Returns:
-            Whether the thread has stopped. A thread that is stuck in its model goes on.
+            Whether the thread has stopped. A thread that is stuck in its model keeps running.
         """
         if self._thread.ident is None:
-            # It was never started. What was submitted is cancelled, without the model.
+            # It was never started. Submitted requests are cancelled, without the model.
             self.engine.shutdown(drain=False)
             return True
         self.engine.drain(cancel=not drain)
@@ -89,6 +89,6 @@ class EngineThread:
         except EngineStateError:
             if self.engine.state is EngineState.FAILED:
                 raise
-            # Another thread steps at this moment.
+            # Another thread is running an iteration.
             self.engine.wait_for_work(0.01)
             return True

@@ -1,8 +1,7 @@
-"""Calls for a reader who gets the answer whole: complete ones, and no others.
+"""Calls for a reader that gets the answer whole: only complete calls.
 
-A stream has to announce a call before it can know that the call will be completed, so what was
-announced stands. Whoever gets everything at the end need not see a call that breaks off: it is
-text.
+A stream announces a call before it is known whether the call will be completed, and never retracts
+that. In an answer that is sent whole, a call that breaks off becomes text.
 
 `complete_calls` applies this to the events of any text path, which lack the call's opening marker.
 `WholeCalls` reads the calls from the text itself, and so keeps the marker.
@@ -28,11 +27,11 @@ _WORDS = re.compile(r"[\w\s]*")
 
 
 def complete_calls(events: Iterable[Event], *, first_only: bool = False) -> list[Event]:
-    """Return all events of an answer with each call that broke off as text.
+    """Return all events of an answer, with each call that broke off as text.
 
     Args:
         events: of the answer, from its first to its last.
-        first_only: leave out calls behind the first that is begun.
+        first_only: leave out every call after the first that begins.
     """
     events = [*of_first_call(events)] if first_only else [*events]
     complete = [event.index for event in events if isinstance(event, CallEnd)]
@@ -53,19 +52,19 @@ def of_first_call(events: Iterable[Event]) -> Iterator[Event]:
 
 
 def _text_of(event: CallStart | ArgsDelta | CallEnd | Malformed) -> str:
-    """Return what is known of a call that breaks off."""
+    """Return the characters that an event of a call that breaks off has."""
     if isinstance(event, CallStart):
         return event.name
     return event.text if isinstance(event, ArgsDelta) else getattr(event, "raw", "")
 
 
 class WholeCalls(FilteredPath):
-    """A text path whose calls are complete; the indices of those that are begin at 0.
+    """A text path whose calls are all complete; their indices begin at 0.
 
     Args:
-        path: makes the text that calls are in.
+        path: makes the text that has the calls.
         parser: of the model's tool-call format.
-        first_only: leave out calls behind the first that is begun, and what breaks off of them.
+        first_only: leave out every call after the first that begins, even if it breaks off.
     """
 
     def __init__(self, path: TextPath, parser: StreamParser, *, first_only: bool = False) -> None:
@@ -80,7 +79,7 @@ class WholeCalls(FilteredPath):
 
     @property
     def held(self) -> dict[str, str | bytes]:
-        """What each layer holds back, by the layer's name."""
+        """The text or bytes that each layer holds, by the layer's name."""
         return {**self._path.held, "calls": "".join(self._raw) if self._call else self._parser.held}
 
     def _filter(self, events: list[Event]) -> list[Event]:
@@ -89,8 +88,8 @@ class WholeCalls(FilteredPath):
             if not isinstance(event, TextDelta):
                 output.append(event)
                 continue
-            # No format ends a call and begins another without punctuation. Where there is some,
-            # what each character completes says where a call begins and ends.
+            # No format ends a call and begins another without punctuation. A text with punctuation
+            # is fed character by character, so that each event shows where a call begins and ends.
             for piece in [event.text] if _WORDS.fullmatch(event.text) else event.text:
                 self._raw.append(piece)
                 self._take(self._parser.feed(piece), output)
@@ -117,12 +116,12 @@ class WholeCalls(FilteredPath):
                 self._skip(event)
 
     def _skip(self, event: TextDelta | ReasoningDelta) -> None:
-        """Forget the characters up to the end of what was emitted."""
+        """Drop the characters up to the end of the emitted text."""
         _, _, rest = "".join(self._raw).partition(event.text)
         self._raw = [rest] if rest else []
 
     def _cut(self, later: list[Event]) -> str:
-        """Return the characters of the present call; keep those behind it."""
+        """Return the characters of the present call; keep the characters after it."""
         texts = [event.text for event in later if isinstance(event, TextDelta | ReasoningDelta)]
         rest = "".join(texts) + self._parser.held
         raw = "".join(self._raw)

@@ -1,1 +1,1 @@
-"""What returns ids: models for tests and demonstrations, and real weights elsewhere."""
+"""Models, which return ids: for tests, for demonstrations, and with weights on another server."""

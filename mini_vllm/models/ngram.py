@@ -1,15 +1,15 @@
-"""A language model of bytes that needs no training: it looks up how the text went on before.
+"""A language model of bytes that needs no training: it looks up how the text continued before.
 
 A step finds the longest suffix of the text so far that its corpus, or the text itself, has in
 another place, counts which bytes follow there, and samples from the counts. That is the unbounded
 n-gram model of "infini-gram" (Liu et al. 2024, arXiv 2401.17377) with the cache of Kuhn and De Mori
-(1990, doi 10.1109/34.56193): because it reads its own prompt too, it can copy a name from there. It
-is not smoothed: a byte that never followed is never chosen, however short the suffix.
+(1990, doi 10.1109/34.56193): because it also reads its own prompt, it can copy a name from there.
+It is not smoothed: a byte that never followed the suffix is never chosen, however short the suffix.
 
-`load_embedded` returns the one that comes with the package, so that a server says something before
-any download. Its corpus is conversations of our own writing, in the shape of its chat template. The
-template shows one call of each tool that it is given, and the model copies one. What it says of the
-world was true enough when it was written.
+`load_embedded` returns the model that is part of the package, so that a server can answer before
+any download. Its corpus is conversations that we wrote, in the form of its chat template. The
+template shows one call of each tool in the request, and the model copies a call from there. Its
+statements about the world were roughly true when they were written.
 """
 
 import math
@@ -35,12 +35,12 @@ Ranking = list[tuple[int, int]]
 
 @dataclass(slots=True)
 class _Text:
-    """What a slot says so far, one character for each id.
+    """The text of a slot so far, one character for each id.
 
     Attributes:
         symbols: EOS, the prompt and the output.
         taken: how many ids of the output are in `symbols`.
-        length: of the longest suffix that occurs elsewhere; an upper bound before the first search.
+        length: length of the longest suffix that occurs elsewhere; an upper bound at first.
     """
 
     symbols: str
@@ -52,28 +52,28 @@ class NgramModel:
     """A model over the ids of `ByteTokenizer` that continues texts as its corpus does.
 
     A suffix begins with a whole character and reaches back to the last document end at most, so
-    well-formed text goes on as well-formed text. Where not even the last character is known, the
-    next one begins as characters of the corpus do.
+    well-formed text continues as well-formed text. If even the last character occurs nowhere else,
+    the next byte begins a character as in the corpus.
 
-    A step takes time linear in corpus and text, for two to four substring searches, and looks at
-    the first 1,000 occurrences in each; the first step takes a search for each halving of the
-    prompt. Of the parameters of sampling it takes them all, as `mini_vllm.models.sampling` says; a
-    wish for a byte that never followed (`logit_bias` above 0) is granted if it is strong enough.
+    A step takes time linear in corpus and text, for two to four substring searches, and uses the
+    first 1,000 occurrences in each; the first step takes a search for each halving of the prompt.
+    All sampling parameters apply, as `mini_vllm.models.sampling` describes. A byte that never
+    followed the suffix can be chosen only if its `logit_bias` is above 0 and large enough.
 
     Args:
-        corpus: what it knows. It ends with a document end, whether that is written or not.
-        tokenizer: turns a `str` corpus into ids, and says which id is EOS.
-        max_context: longest suffix in ids, at least 3. A short one makes it mix texts, a long one
-            quote them.
-        document_end: the text that stands for EOS in the corpus and in prompts. Ids from 256 on
-            end documents too.
+        corpus: the text to learn from. It ends with a document end, whether written or not.
+        tokenizer: turns a `str` corpus into ids, and determines which id is EOS.
+        max_context: longest suffix in ids, at least 3. With a short suffix the model mixes texts,
+            with a long suffix it quotes them.
+        document_end: the text that means EOS in the corpus and in prompts. Ids from 256 on also end
+            documents.
 
     Raises:
-        ValueError: the corpus is empty, `document_end` is, or `max_context` is below 3.
+        ValueError: the corpus or `document_end` is empty, or `max_context` is below 3.
         EncodeError: the corpus holds a lone surrogate.
     """
 
-    # Before an answer it says nothing; a server that lets it choose to reason hears no answer.
+    # The model writes no reasoning. With a choice to reason, it would never write an answer.
     reasons = False
 
     def __init__(
@@ -86,8 +86,8 @@ class NgramModel:
     ) -> None:
         if max_context < 3:
             raise ValueError(
-                f"max_context is {max_context}; it must be at least 3, because so many bytes of a "
-                f"character may come before its last one"
+                f"max_context is {max_context}; it must be at least 3, because a character may "
+                f"have 3 bytes before its last byte"
             )
         if not document_end:
             raise ValueError("document_end is empty; it must be a text like '<|end|>'")
@@ -99,7 +99,7 @@ class NgramModel:
         symbols = self._documents(ids).strip(self._eos)
         if not symbols:
             raise ValueError("the corpus is empty; give it some text to continue")
-        # An EOS in front, so that a suffix can tell that it is the beginning of a document.
+        # EOS is prepended, so that a suffix shows whether it begins a document.
         self._corpus = self._eos + symbols + self._eos
         self._beginnings = Counter(
             symbol for symbol in self._corpus[1:] if not _continues_character(symbol)
@@ -121,14 +121,14 @@ class NgramModel:
     def prompt_logprobs(
         self, token_ids: Sequence[int], most: int
     ) -> list[Mapping[int, float] | None]:
-        """Return for each id of a prompt how likely it was behind those before it; any thread.
+        """Return how likely each id of a prompt was after the ids before it; any thread.
 
         Args:
             token_ids: the prompt.
-            most: of how many of the likeliest ids to tell the logprobs, beside the id itself.
+            most: for how many of the likeliest ids to return logprobs, besides the id itself.
 
         Returns:
-            Logprobs by id; None for the first id, and minus infinity for what never followed.
+            Logprobs by id; None for the first id, and minus infinity for an id that never followed.
         """
         logprobs: list[Mapping[int, float] | None] = [None] if token_ids else []
         # Before the first id there is one symbol, EOS.
@@ -142,14 +142,14 @@ class NgramModel:
         return logprobs
 
     def release(self, slot: SlotView) -> None:
-        """Forget a slot."""
+        """Drop all state of a slot."""
         self._texts.pop(slot.key, None)
 
     def _documents(self, token_ids: Sequence[int]) -> str:
         return self._symbols(token_ids).replace(self._document_end, self._eos)
 
     def _symbols(self, token_ids: Sequence[int]) -> str:
-        """Return one character for each id: that of its number, and EOS for all but bytes."""
+        """Return a character for each id: the code point of a byte, and EOS for any other id."""
         return "".join(
             chr(token_id) if 0 <= token_id < 256 else self._eos for token_id in token_ids
         )
@@ -159,7 +159,7 @@ class NgramModel:
         new = self._symbols(slot.output_token_ids[text.taken :])
         text.symbols += new
         text.taken += len(new)
-        # A match longer than the last one and the new ids together would have been found before.
+        # A match longer than the last match and the new ids together would have been found before.
         text.length = self._longest(text.symbols, text.length + len(new))
         params = slot.params
         ranking = self._ranking(text, slot)
@@ -169,10 +169,10 @@ class NgramModel:
         return Burst((token_id,), (_logprobs(ranking, token_id, params.logprobs),))
 
     def _ranking(self, text: _Text, slot: SlotView) -> Ranking:
-        """Return the ids that may come next with their counts, the likeliest first."""
+        """Return the ids that may follow, with their counts, the likeliest first."""
         if slot.mask is not None:
             return self._masked(text, slot.mask)
-        # Where all that follows is banned, shorter suffixes are asked.
+        # If every following id is banned, shorter suffixes are tried.
         symbols, length, banned = text.symbols, text.length, slot.params.banned_token_ids
         ranking = _ranked(self._continuations(symbols, length, symbols))
         while length and all(token_id in banned for token_id, _ in ranking):
@@ -183,10 +183,12 @@ class NgramModel:
     def _masked(self, text: _Text, mask: TokenMask) -> Ranking:
         """Return ids of a mask with their counts, the likeliest first.
 
-        Where the mask leaves none of them, shorter suffixes are asked; if none knows an allowed id,
-        all of those are equal. What keeps a masked text from running on: the model does not read
-        its own output, in which it finds what it was forced to say; it puts no white space behind
-        white space; and where it would end but may not, it says a quotation mark.
+        If the mask excludes every following id, shorter suffixes are tried; if no suffix leads to
+        an allowed id, all allowed ids have equal counts. Three rules keep a masked text short:
+
+        - The model does not read its own output, which has the text that it was forced to write.
+        - It puts no white space after white space.
+        - If it would end but may not, it writes a quotation mark.
         """
         symbols, length = text.symbols, text.length
         tight = [token_id for token_id in mask if token_id not in _SPACES]
@@ -206,7 +208,7 @@ class NgramModel:
     def _chance_of(self, slot: SlotView) -> random.Random:
         if slot.params.seed is None:
             return self._chance
-        # Each step has its own, so that neither other slots nor restarts change it.
+        # Each step has its own generator, so that neither other slots nor restarts change it.
         return random.Random(f"{slot.params.seed} {slot.choice_index} {slot.step}")
 
     def _longest(self, symbols: str, most: int) -> int:
@@ -222,16 +224,16 @@ class NgramModel:
 
     def _occurs(self, symbols: str, length: int) -> bool:
         suffix = symbols[len(symbols) - length :]
-        # At its own place nothing follows the suffix.
+        # At the end of the text nothing follows the suffix.
         return suffix in self._corpus or symbols.find(suffix, 0, len(symbols) - 1) >= 0
 
     def _continuations(self, symbols: str, length: int, read: str) -> Counter[str]:
-        """Count what follows a suffix of that length, or less if it would cut a character.
+        """Count the ids after a suffix of that length, or shorter if it would cut a character.
 
         Args:
             symbols: the text with the suffix.
             length: of the suffix.
-            read: what is searched for it beside the corpus.
+            read: the text to search in addition to the corpus.
         """
         start = len(symbols) - length
         while start < len(symbols) and _continues_character(symbols[start]):
@@ -243,7 +245,7 @@ class NgramModel:
 
 
 class EmbeddedModel(NamedTuple):
-    """A model, and what a server needs beside it.
+    """A model with the tokenizer, chat template and tool format that a server needs.
 
     Attributes:
         model: makes the ids.
@@ -269,7 +271,7 @@ def load_embedded() -> EmbeddedModel:
 
 
 def _continues_character(symbol: str) -> bool:
-    """Return whether a byte is one of UTF-8's continuation bytes, which never begin a character."""
+    """Return whether a byte is a UTF-8 continuation byte, which never begins a character."""
     return "\x80" <= symbol <= "\xbf"
 
 
@@ -284,7 +286,7 @@ def _followers(symbols: str, suffix: str) -> list[str]:
 
 
 def _ranked(counts: Counter[str]) -> Ranking:
-    """Return ids and counts, the likeliest first; equal counts go by the smaller id."""
+    """Return ids and counts, the likeliest first; equal counts are ordered by id."""
     return sorted(
         ((ord(symbol), count) for symbol, count in counts.items()),
         key=lambda item: (-item[1], item[0]),
@@ -292,7 +294,7 @@ def _ranked(counts: Counter[str]) -> Ranking:
 
 
 def _logprobs(ranking: Ranking, chosen: int, most: int) -> dict[int, float]:
-    """Return the logprobs, before temperature, of the likeliest ids and of the chosen one."""
+    """Return the logprobs, before temperature, of the likeliest ids and of the chosen id."""
     total = sum(count for _, count in ranking)
     return {
         token_id: math.log(count / total)

@@ -1,10 +1,10 @@
-"""A model that is another server: real weights run there, and our text path here.
+"""A remote model: the weights run on another server, and our text path runs here.
 
 It takes token ids, not text, from a running vLLM or another OpenAI-compatible server that sends
-them, one HTTP stream for each slot. What goes wrong with one stream ends its slot alone.
+ids, over one HTTP stream for each slot. An error of a stream ends its slot alone.
 
-Our text path ends a choice at EOS. A server may end a stream and leave the EOS id out; the model
-then adds it, or the slot would wait for ever.
+Our text path ends a choice at EOS. If a server ends a stream without the EOS id, the model adds
+that id; otherwise the slot would wait forever.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import httpx2
 
 _ADVICE = {
-    400: "the request is not what this server or model takes",
+    400: "this server or model does not accept the request",
     401: "check api_key",
     403: "check api_key",
     404: "check that base_url ends with /v1, and the name of the model",
@@ -41,13 +41,13 @@ _ADVICE = {
 }
 
 
-# How long a server may take to show that it is there.
+# How long a server may take to answer a probe.
 _PROBE_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """What has come for a slot. `ended` is how it ended, in the server's word or as an error."""
+    """The bursts received for a slot. `ended` is the server's `finish_reason`, or an error."""
 
     bursts: list[Burst] = field(default_factory=list)
     ended: str | StreamingError | None = None
@@ -55,25 +55,25 @@ class _Stream:
 
 
 class RemoteModel:
-    """A model behind HTTP.
+    """A model that is called over HTTP.
 
     One thread, "remote-model", runs all streams; it starts with the first slot. `prefill` returns
-    at once, with no ids; `decode` returns what has come.
+    at once, with no ids; `decode` returns the ids received since.
 
     Args:
-        base_url: as the openai client takes it, with the /v1 at its end.
-        model: the server's name for the model; None for a server that has only one.
+        base_url: as for the openai client, with /v1 at its end.
+        model: the server's name for the model; None for a server with a single model.
         api_key: sent as a bearer token.
         eos_token_id: the tokenizer's.
         timeout: seconds without a byte after which a stream has failed.
-        poll: how many seconds `decode` waits at most when no slot has news.
+        poll: the most seconds that `decode` waits if no slot has new ids.
         ids_from_logprobs: always ask for logprobs: a vLLM before 0.10.2 sends ids only with them.
 
     Raises:
         ValueError: `base_url` is not an http address.
     """
 
-    # In the words of vLLM 0.33.0; that server enforces them.
+    # They are sent in vLLM 0.33.0's fields; that server enforces them.
     forwards_structured_outputs = True
 
     def __init__(
@@ -104,7 +104,7 @@ class RemoteModel:
         self._closed = False
 
     def prefill(self, slots: Sequence[SlotView]) -> list[News]:
-        """Send the requests of new slots; their ids come later.
+        """Send the requests of new slots; `decode` returns their ids later.
 
         Raises:
             EngineStateError: the model is closed.
@@ -117,7 +117,7 @@ class RemoteModel:
         return [None] * len(slots)
 
     def decode(self, slots: Sequence[SlotView]) -> list[News]:
-        """Return what has come for each slot, or how it ended; wait a little for the first news."""
+        """Return the new ids or the end of each slot; wait up to `poll` seconds for the first."""
         with self._news:
             streams = [self._streams[slot.key] for slot in slots]
             self._news.wait_for(
@@ -126,21 +126,21 @@ class RemoteModel:
             return [self._take(slot, stream) for slot, stream in zip(slots, streams, strict=True)]
 
     def release(self, slot: SlotView) -> None:
-        """Forget a slot and close its stream, so that the server stops working for it."""
+        """Drop a slot and close its stream, so that the server stops working on it."""
         with self._news:
             stream = self._streams.pop(slot.key, None)
         if stream is not None and stream.task is not None:
             stream.task.cancel()
 
     def prompt_logprobs(self, token_ids: Sequence[int], most: int) -> list[dict[int, float] | None]:
-        """Return how likely the server finds each id of a prompt; any thread, which waits.
+        """Return the server's logprobs for each id of a prompt. Any thread; the call waits.
 
         Args:
             token_ids: the prompt.
-            most: of how many of the likeliest ids to tell the logprobs, beside the id itself.
+            most: for how many of the likeliest ids to return logprobs, besides the id itself.
 
         Raises:
-            RemoteModelError: the server does not answer, or not with that.
+            RemoteModelError: the server does not answer, or not with logprobs.
             EngineStateError: the model is closed.
         """
         with self._news:
@@ -158,7 +158,7 @@ class RemoteModel:
             raise RemoteModelError(f"{self.url} {_detail(error, self._timeout)}") from error
 
     async def problem(self) -> str | None:
-        """Return what keeps the server from answering, as far as its list of models shows it."""
+        """Return why the server cannot answer, or None if its list of models shows no problem."""
         with self._news:
             if self._closed:
                 return f"the model of {self.url} is closed"
@@ -184,29 +184,29 @@ class RemoteModel:
             )
         if stream.ended is None or isinstance(stream.ended, StreamingError):
             return stream.ended
-        # The server has ended the stream, and the engine wants more.
+        # The server has ended the stream, but the engine needs more ids.
         ended = (
             f"{self.url} ended the stream with finish_reason {stream.ended!r} after "
             f"{len(slot.output_token_ids)} of {slot.params.max_tokens} tokens"
         )
         if stream.ended != "stop":
             stream.ended = RemoteModelError(
-                f"{ended}; if that is 'length', prompt and max_tokens exceed its context"
+                f"{ended}; with 'length', prompt and max_tokens exceed its context"
             )
             return stream.ended
         stream.ended = RemoteModelError(
-            f"{ended} and more was asked for: eos_token_id={self._eos_token_id} must be the "
-            f"tokenizer's EOS id, and the server must know ignore_eos and min_tokens if those are "
-            f"used"
+            f"{ended}, but the engine needs more: eos_token_id={self._eos_token_id} must be the "
+            f"tokenizer's EOS id, and the server must know ignore_eos and min_tokens if the "
+            f"request uses them"
         )
         if self._eos_token_id is None:
             return stream.ended
-        # The server sent no probability of this id, but it was certain that the text ends here.
+        # The server sent no logprob for this id, but it did end the text here: probability 1.
         certain = () if slot.params.logprobs is None else ({self._eos_token_id: 0.0},)
         return Burst((self._eos_token_id,), certain)
 
     def _open_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop, started if need be. The caller has the lock."""
+        """Return the loop, and start it if necessary. The caller has the lock."""
         if self._closed:
             raise EngineStateError(f"the model of {self.url} is closed")
         return self._loop or self._start()
@@ -241,13 +241,13 @@ class RemoteModel:
         except Exception as error:
             return f"{url} {_detail(error, _PROBE_SECONDS)}"
         status = response.status_code
-        # Not every server has such a list; any answer of its own shows that it runs.
+        # Not every server has such a list; any answer shows that the server runs.
         if status < 500 and status not in (401, 403):
             return None
         return f"{url} answered with status {status}; {_advice(status)}"
 
     async def _run(self, slot: SlotView, stream: _Stream) -> None:
-        """Read one stream to its end. Whatever goes wrong becomes the slot's error."""
+        """Read one stream to its end. Any exception becomes the slot's error."""
         try:
             await self._read(slot, stream)
             if stream.ended is None:
@@ -293,7 +293,7 @@ def _detail(error: Exception, timeout: float) -> str:
 
 @functools.cache
 def _certificates() -> "ssl.SSLContext":
-    """Return the certificates to trust; to read them for each model takes longer than the rest."""
+    """Return the trusted certificates, read once: reading them is the slowest part of a start."""
     import httpx2
 
     return httpx2.create_ssl_context()

@@ -1,11 +1,11 @@
-"""What goes to an OpenAI-compatible server and comes back, where ids are wanted and not text.
+"""Requests to an OpenAI-compatible server and its answers, with token ids instead of text.
 
-vLLM gives ids since 0.10.2 (pull request 22587) when `return_token_ids` is set, in a chunk's
-`token_ids`; so does SGLang (pull request 30917). Before that, vLLM wrote them into the logprobs, as
-`token_id:123`, when `return_tokens_as_token_ids` was set; top logprobs are keyed like this still.
+Since 0.10.2 (pull request 22587), vLLM sends ids in a chunk's `token_ids` if `return_token_ids` is
+set; so does SGLang (pull request 30917). Before that, vLLM wrote ids into the logprobs, as
+`token_id:123`, if `return_tokens_as_token_ids` was set; top logprobs still have such keys.
 
-Connections are opened in `remote.py`. Here a slot goes in and a request body comes out, bytes go in
-and events come out, an event goes in and a burst comes out.
+Connections are opened in `remote.py`. This module converts a slot to a request body, bytes to
+events, and an event to a burst.
 """
 
 import re
@@ -25,11 +25,11 @@ _DATA_FIELD = re.compile(rb"data(?:: ?(.*))?", re.DOTALL)
 
 
 class Frame(NamedTuple):
-    """What one event of the stream says.
+    """The content of one event of the stream.
 
     Attributes:
         burst: the new ids, or None if the event has none.
-        finish_reason: the server's word for why the stream ends, or None while it runs.
+        finish_reason: the server's reason for ending the stream, or None while it runs.
     """
 
     burst: Burst | None = None
@@ -40,7 +40,7 @@ def request_body(slot: SlotView, model: str | None, *, ids_from_logprobs: bool) 
     """Return the JSON of a request to `/v1/completions` for one choice.
 
     Stop strings and stop ids are not sent: the engine finds them in the text that it decodes
-    itself. `ignore_eos` and `min_tokens` are, because a server that ends at EOS sends nothing more.
+    itself. `ignore_eos` and `min_tokens` are sent, because a server that ends at EOS sends no more.
     """
     params = slot.params
     body: dict[str, Any] = {
@@ -66,7 +66,7 @@ def request_body(slot: SlotView, model: str | None, *, ids_from_logprobs: bool) 
     if params.structured_outputs is not None:
         body["structured_outputs"] = _forwarded(params.structured_outputs)
     if params.seed is not None:
-        # With one seed for all, all choices of a request would be the same.
+        # With one seed for all choices, all choices of a request would be equal.
         body["seed"] = params.seed + slot.choice_index
     if params.logprobs is not None:
         body["logprobs"] = params.logprobs
@@ -76,7 +76,7 @@ def request_body(slot: SlotView, model: str | None, *, ids_from_logprobs: bool) 
 
 
 def scoring_body(token_ids: Sequence[int], most: int, model: str | None) -> dict[str, Any]:
-    """Return the JSON of a request that asks how likely a prompt is, by `echo`."""
+    """Return the JSON of a request for the logprobs of a prompt, by `echo`."""
     body: dict[str, Any] = {
         "prompt": list(token_ids),
         "max_tokens": 1,
@@ -89,10 +89,10 @@ def scoring_body(token_ids: Sequence[int], most: int, model: str | None) -> dict
 
 
 def read_scores(data: str, token_ids: Sequence[int]) -> list[dict[int, float] | None]:
-    """Return the logprobs by id of each id of a prompt; None where the server has none.
+    """Return the logprobs by id for each id of a prompt; None if the server sent none for it.
 
     Raises:
-        StreamingError: the answer is not one to `scoring_body`.
+        StreamingError: the data does not answer a `scoring_body`.
     """
     try:
         lists = load_json(data)["choices"][0]["logprobs"]
@@ -115,7 +115,7 @@ def _likely(token_id: int, logprob: float, top: dict[str, float] | None) -> dict
     return likely | {token_id: float(logprob)}
 
 
-# What is sent only where it says something: servers that are not vLLM may not know it.
+# Sent only with another value than this, because servers other than vLLM may not know the fields.
 _NEUTRAL = {
     "top_k": 0,
     "min_p": 0.0,
@@ -126,16 +126,16 @@ _NEUTRAL = {
 
 
 def _forwarded(params: StructuredOutputsParams) -> dict[str, Any]:
-    """Return what vLLM calls `structured_outputs`; its fields have the same names."""
+    """Return vLLM's `structured_outputs`, whose fields have the same names."""
     return {name: value for name, value in asdict(params).items() if value}
 
 
 class SseReader:
-    r"""Server-sent events: bytes in, in pieces of any size, and the data of whole events out.
+    r"""A reader of server-sent events: bytes in pieces of any size in, the data of events out.
 
     A line ends with LF, CR or CRLF, and an empty line ends an event. Only the unfinished event is
-    held; if the stream ends there, it is dropped. Event names, ids and retry times, which no
-    OpenAI-compatible server needs, are passed over.
+    held; if the stream ends there, the event is dropped. Event names, ids and retry times, which no
+    OpenAI-compatible server needs, are ignored.
 
     Source: the HTML standard, section 9.2.6, "Interpreting an event stream".
 
@@ -148,12 +148,12 @@ class SseReader:
         self._line = bytearray()
         self._data: list[str] = []
         self._after_cr = False
-        # What may stand before the text of the next line: of the first one only.
+        # The mark that may precede the text of the next line; only the first line has one.
         self._mark = _BYTE_ORDER_MARK
 
     def feed(self, data: bytes) -> list[str]:
-        """Take the next bytes; return the data of each event that is complete now."""
-        # A CR has ended its line already, so no event waits to see whether an LF follows.
+        """Feed the next bytes; return the data of each event that is complete now."""
+        # A CR has already ended its line, so no event is held until the next byte.
         if self._after_cr and data:
             data = data.removeprefix(b"\n")
             self._after_cr = False
@@ -167,7 +167,7 @@ class SseReader:
             self._line.clear()
             self._mark = b""
             if field := _DATA_FIELD.fullmatch(line):
-                # Lines are cut at ASCII bytes, so never inside a character.
+                # Lines are cut at ASCII bytes, never inside a character.
                 self._data.append(str(field[1] or b"", "utf-8", "replace"))
             elif not line and self._data:
                 events.append("\n".join(self._data))
@@ -177,17 +177,17 @@ class SseReader:
 
 
 def read_frame(data: str, *, with_logprobs: bool) -> Frame:
-    """Return what the data of one event says.
+    """Return the frame of one event.
 
     Args:
-        data: of one event.
+        data: of the event.
         with_logprobs: whether the burst must have logprobs; otherwise they are left out.
 
     Raises:
-        StreamingError: the event reports an error, or is not what a server that gives ids sends.
+        StreamingError: the event reports an error, or is not a completion chunk with ids.
     """
     if data == "[DONE]":
-        # Some servers never name a reason (waybarrios/vllm-mlx issue 628).
+        # Some servers never send a finish_reason (waybarrios/vllm-mlx issue 628).
         return Frame(finish_reason="stop")
     try:
         frame = load_json(data)
@@ -204,7 +204,7 @@ def read_frame(data: str, *, with_logprobs: bool) -> Frame:
 
 
 def error_message(body: str) -> str:
-    """Return the message in the body of an error, or the body if it is of no usual form."""
+    """Return the message in the body of an error, or the body if its form is unknown."""
     try:
         answer = load_json(body)
         answer = answer.get("error") or answer
@@ -217,12 +217,12 @@ def _burst(choice: dict[str, Any], with_logprobs: bool) -> Burst | None:
     logprobs = choice.get("logprobs") or {}
     ids = choice.get("token_ids")
     if ids is None:
-        # vLLM's Rust server opens and closes a stream with chunks that have neither ids nor text.
+        # vLLM's Rust server begins and ends a stream with chunks that have neither ids nor text.
         written = logprobs.get("tokens") or []
         if choice.get("text") and not written:
             raise StreamingError(
-                "sent text without token ids. vLLM gives them from 0.10.2 on, an older one with "
-                "RemoteModel(ids_from_logprobs=True); other servers may have no such option"
+                "sent text without token ids. vLLM sends them from 0.10.2 on, and an older vLLM "
+                "with RemoteModel(ids_from_logprobs=True); other servers may have no such option"
             )
         ids = [_id_of(token) for token in written]
     if not all(type(token_id) is int for token_id in ids):
@@ -248,7 +248,7 @@ def _burst(choice: dict[str, Any], with_logprobs: bool) -> Burst | None:
 def _id_of(token: str) -> int:
     if not token.startswith(_ID_PREFIX):
         raise StreamingError(
-            f"wrote a token of its logprobs as text, {token!r}, where {_ID_PREFIX}123 was asked "
+            f"wrote a token of its logprobs as text, {token!r}, although {_ID_PREFIX}123 was asked "
             f"for; it does not know return_tokens_as_token_ids"
         )
     return int(token.removeprefix(_ID_PREFIX))

@@ -2,7 +2,7 @@
 
 logit bias -> repetition, frequency and presence penalties -> temperature -> min_p -> top_k -> top_p
 
-The logits are natural logarithms of probabilities. Reported logprobs are those before all of this.
+The logits are natural logarithms of probabilities. Reported logprobs precede all these steps.
 """
 
 import math
@@ -14,7 +14,7 @@ from mini_vllm.engine.model import SlotView
 from mini_vllm.engine.request import SamplingParams
 
 Ranking = Sequence[tuple[int, int]]
-# The model is not smoothed. An id that it rules out can be wished for: then it starts from here.
+# The model is not smoothed. An excluded id that `logit_bias` favours starts with this logit.
 _UNSEEN = math.log(1e-9)
 
 
@@ -23,8 +23,8 @@ def sample(ranking: Ranking, slot: SlotView, chance: random.Random) -> int:
 
     Args:
         ranking: ids and how often each was counted, the likeliest first.
-        slot: says how to sample, and what was said so far.
-        chance: draws.
+        slot: has the sampling parameters, and the ids so far.
+        chance: the source of random numbers.
     """
     params = slot.params
     logits = _logits(ranking, slot)
@@ -37,7 +37,7 @@ def sample(ranking: Ranking, slot: SlotView, chance: random.Random) -> int:
 
 
 def _logits(ranking: Ranking, slot: SlotView) -> list[tuple[int, float]]:
-    """Return ids and logits after bias and penalties, best first, equal ones as they were."""
+    """Return ids and logits after bias and penalties, best first; equal logits keep their order."""
     params = slot.params
     total = sum(count for _, count in ranking)
     logits = {token_id: math.log(count / total) for token_id, count in ranking}
@@ -52,7 +52,14 @@ def _logits(ranking: Ranking, slot: SlotView) -> list[tuple[int, float]]:
 
 
 def _penalised(logit: float, params: SamplingParams, said: int, read: bool) -> float:
-    """Return the logit of an id that was said so often, and read in the prompt or not."""
+    """Return the logit of an id after penalties.
+
+    Args:
+        logit: before penalties.
+        params: have the penalties.
+        said: how often the id is in the output.
+        read: whether the id is in the prompt.
+    """
     if said or read:
         rate = params.repetition_penalty
         logit = logit / rate if logit > 0 else logit * rate
@@ -60,7 +67,7 @@ def _penalised(logit: float, params: SamplingParams, said: int, read: bool) -> f
 
 
 def _keep(weights: Sequence[float], params: SamplingParams) -> int:
-    """Return how many of the likeliest are sampled from; the first has the weight 1."""
+    """Return how many of the likeliest ids to sample from; the first has the weight 1."""
     count = sum(weight >= params.min_p for weight in weights)
     if params.top_k > 0:
         count = min(count, params.top_k)

@@ -1,6 +1,6 @@
-r"""A model that says exactly what a request gives it, to watch how any text is read.
+r"""A model that writes exactly the text in its request, to watch how any text is read.
 
-What is to be said stands in the request's id, which is what a model sees of a request: `say_id`.
+The text is encoded in the request's id, because a model sees no other free field: see `say_id`.
 """
 
 import re
@@ -17,11 +17,11 @@ _BYTE = re.compile(r"\\x([0-9a-fA-F]{2})")
 
 
 def say_id(text: str) -> str:
-    r"""Return a new id for a request whose answer is to be a text.
+    r"""Return a new id for a request whose answer is the text.
 
     Args:
-        text: `\x` and two hexadecimal digits are a byte, so that bytes can be said that are no
-            UTF-8: `\xf0\x9f` is half an emoji. JSON has no such escape. Everything else is itself.
+        text: `\x` and two hexadecimal digits are a byte, so that the answer can be invalid UTF-8:
+            `\xf0\x9f` is half an emoji. JSON has no such escape. All other text is used unchanged.
     """
     said = b"".join(
         bytes.fromhex(part) if odd else part.encode(errors="replace")
@@ -31,11 +31,11 @@ def say_id(text: str) -> str:
 
 
 class Sayer:
-    """A model that says a text where a request's id has one.
+    """A model that writes the text in a request's id, if the id has one.
 
     Args:
         model: gets all other requests.
-        tokenizer: of its ids.
+        tokenizer: of the model's ids.
 
     Raises:
         ValueError: the tokenizer cannot spell every text.
@@ -59,11 +59,11 @@ class Sayer:
         return self._news(slots, self._model.prefill)
 
     def decode(self, slots: Sequence[SlotView]) -> Sequence[News]:
-        """Return the next ids: of a text one at a time, and then its last for ever."""
+        """Return the next ids: the ids of a text one at a time, then its last id forever."""
         return self._news(slots, self._model.decode)
 
     def release(self, slot: SlotView) -> None:
-        """Forget a slot."""
+        """Drop all state of a slot."""
         if self._said.pop(slot.key, None) is None:
             self._model.release(slot)
 

@@ -2,21 +2,22 @@
 
 The file is TOML, a table `[[turn]]` for each answer:
 
-    pace = 0.03                 # seconds between steps, where a turn does not say; default 0
+    pace = 0.03                 # seconds between steps of turns without their own; default 0
 
     [[turn]]
-    when = "weather"            # play it where the prompt has these words; default: in turn
+    when = "weather"            # play it if the prompt contains this text; default: in turn
     text = "It is 20 °C. ☀️"    # or token_ids = [73, 116]; it ends with EOS
     tokens_per_step = 2         # default 1
     pace = 0.1
-    error_after = 4             # a fault, after so many ids; at most one of
+    error_after = 4             # a fault after that many ids; at most one of
                                 # error_after   the request fails
-                                # silent_after  nothing more comes, until the client goes
+                                # silent_after  no more ids, until the client disconnects
                                 # crash_after   the engine fails, and with it the server
-                                # garbage_after an id comes that the vocabulary does not have
+                                # garbage_after an id outside the vocabulary is returned
 
-A request gets the first turn whose `when` is in its prompt; if there is none, the next of those
-without `when`, or of all if each has one, and after the last of them the first again.
+A request gets the first turn whose `when` is in its prompt. If no `when` is in the prompt, it gets
+the next turn without `when`, or the next of all turns if each has a `when`. After the last of these
+turns the first follows again.
 """
 
 import time
@@ -33,13 +34,13 @@ from mini_vllm.models.spelled import Speller, end_of
 from mini_vllm.tokenizer.protocols import Tokenizer
 
 FAULTS = ("error_after", "silent_after", "crash_after", "garbage_after")
-# A model that has nothing to say waits so long, in seconds: cancellations are seen between calls.
+# The longest wait of a model without new ids, in seconds: cancellations are seen between calls.
 _LONGEST_WAIT = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One answer, as the file has it. `fault` is one of `FAULTS`, or ""; it comes at id `at`."""
+    """One answer of the file. `fault` is one of `FAULTS`, or ""; it happens at id `at`."""
 
     token_ids: tuple[int, ...]
     when: str = ""
@@ -54,14 +55,15 @@ class ScriptError(ValueError):
 
 
 class ScriptFault(Exception):
-    """A failure that the script asked for."""
+    """A failure that the script demands."""
 
 
 def read_script(path: str | Path, tokenizer: Tokenizer) -> list[Turn]:
     """Return the turns of a file, their text as ids of a tokenizer, each with its EOS.
 
     Raises:
-        ScriptError: the file cannot be read or has a mistake, or the tokenizer cannot spell.
+        ScriptError: the file cannot be read or is invalid, or the tokenizer cannot spell every
+            text.
     """
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -121,14 +123,14 @@ def _ids(text: Any, token_ids: Any, speller: Speller, vocab_size: int) -> Iterab
         if not 0 <= token_id < vocab_size:
             raise ValueError(
                 f"token_ids[{place}] is {token_id}; the ids of this vocabulary are 0 to "
-                f"{vocab_size - 1}. For one that it does not have, write garbage_after = {place}"
+                f"{vocab_size - 1}. For an id outside it, write garbage_after = {place}"
             )
     return token_ids
 
 
 @dataclass(slots=True)
 class _Playing:
-    """Where a slot is in its turn; its next step is due at `due`."""
+    """A slot's place in its turn; the next step is due at `due`."""
 
     turn: Turn
     due: float
@@ -141,8 +143,8 @@ class ScriptFileModel:
     Args:
         turns: at least one.
         tokenizer: reads the prompts, for `when`.
-        clock: seconds of a clock that never goes back.
-        sleep: waits so many seconds.
+        clock: returns the seconds of a monotonic clock.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -168,10 +170,10 @@ class ScriptFileModel:
         return self.decode(slots)
 
     def decode(self, slots: Sequence[SlotView]) -> list[News]:
-        """Return what is due; wait a little if nothing is.
+        """Return the ids that are due; wait a little if none are.
 
         Raises:
-            ScriptFault: the script asks for it.
+            ScriptFault: the script demands a crash.
         """
         now = self._clock()
         news = [self._news(slot, self._playing[slot.key], now) for slot in slots]
@@ -181,7 +183,7 @@ class ScriptFileModel:
         return news
 
     def release(self, slot: SlotView) -> None:
-        """Forget a slot."""
+        """Drop all state of a slot."""
         self._playing.pop(slot.key, None)
 
     def _turn_for(self, slot: SlotView) -> Turn:
@@ -200,7 +202,7 @@ class ScriptFileModel:
             end = min(end, turn.at)
         ids = turn.token_ids[playing.at : end]
         playing.at, playing.due = end, now + turn.pace
-        # A request may ignore the end of its text.
+        # A request may ignore EOS; it then gets EOS again.
         return burst_with_logprobs(slot, ids or turn.token_ids[-1:], self._tokenizer.vocab_size)
 
     def _fault(self, slot: SlotView, playing: _Playing) -> News:

@@ -1,8 +1,8 @@
 """A model that reads its ids from a script, for tests and demonstrations.
 
-It looks at neither prompt nor sampling. What a slot gets depends on its key and step alone, so a
-mix-up of slots shows at once. `RaggedModel` cuts known ids into bursts at random, to show that the
-cuts change nothing.
+It reads neither prompt nor sampling parameters. The ids of a slot depend on its key and step alone,
+so a mix-up of slots shows at once. `RaggedModel` cuts known ids into bursts at random, to show that
+the cuts change nothing.
 """
 
 import math
@@ -26,7 +26,7 @@ class Raise:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A step that calls `call` and then is what `step` is."""
+    """A step that calls `call` and then acts as `step`."""
 
     call: Callable[[], object]
     step: "Step" = None
@@ -40,14 +40,14 @@ T = TypeVar("T")
 
 
 class ScriptedModel:
-    """A model that gives step n of a slot's script when it is asked the nth time.
+    """A model that returns step n of a slot's script in its nth call for that slot.
 
     Args:
         scripts: by request id, for all its choices, or by (request id, choice index); or a
-            function that gets a new slot and returns its script. A step is a tuple of ids, or
-            whatever a model may return, or `Raise`, or `Hook`.
-        vocab_size: logprobs, if asked for and not in the step, are made up of ids below
-            this, the same each time.
+            function that gets a new slot and returns its script. A step is a tuple of ids, any
+            value that a model may return, `Raise`, or `Hook`.
+        vocab_size: logprobs, if requested and not in the step, are invented for ids below this,
+            the same each time.
 
     Raises:
         ModelContractError: a slot has no script, or its script has ended.
@@ -70,7 +70,7 @@ class ScriptedModel:
         return [self._news(slot, self._step(slot)) for slot in slots]
 
     def release(self, slot: SlotView) -> None:
-        """Forget a slot."""
+        """Drop all state of a slot."""
         self._running.pop(slot.key, None)
 
     def _step(self, slot: SlotView) -> Step:
@@ -79,7 +79,7 @@ class ScriptedModel:
             raise ModelContractError(
                 f"the script of request {slot.request_id!r}, choice {slot.choice_index}, has "
                 f"{len(script)} steps, and step {slot.step} was asked for; lengthen the script, "
-                f"or end the request before, by max_tokens or an EOS id"
+                f"or end the request earlier, by max_tokens or an EOS id"
             )
         return script[slot.step]
 
@@ -95,10 +95,10 @@ class ScriptedModel:
 
 
 def script_of(slot: SlotView, scripts: Mapping[Key, T]) -> T:
-    """Return what `scripts` has for a slot: for this choice of it, or for all.
+    """Return the script of a slot: that of its choice, or else that of its request.
 
     Raises:
-        ModelContractError: it has neither.
+        ModelContractError: `scripts` has neither.
     """
     for key in (slot.key, slot.request_id):
         if key in scripts:
@@ -110,10 +110,10 @@ def script_of(slot: SlotView, scripts: Mapping[Key, T]) -> T:
 
 
 def burst_with_logprobs(slot: SlotView, token_ids: tuple[int, ...], vocab_size: int) -> Burst:
-    """Return a burst, with made-up logprobs if the slot asks for them.
+    """Return a burst, with invented logprobs if the request asks for logprobs.
 
-    They depend on the slot's key and the place in the output, so they are the same however the ids
-    are cut into bursts.
+    The logprobs depend only on the slot's key and the place in the output, so they are the same
+    however the ids are cut into bursts.
     """
     most = slot.params.logprobs
     if most is None:

@@ -1,4 +1,4 @@
-"""Speculative decoding: a draft guesses some ids ahead, the target keeps those it agrees with.
+"""Speculative decoding: a draft guesses some ids ahead, and the target keeps the right guesses.
 
 Whatever the draft guesses, the ids are the target's; a good draft only makes the bursts longer.
 
@@ -18,14 +18,14 @@ class SpeculativeScriptedModel:
     """A model whose bursts are 1 to `k` + 1 ids long.
 
     Args:
-        target: from prompt and output so far to the next id; the same ids always give the same.
+        target: maps prompt and output so far to the next id; equal input gives an equal id.
         draft: likewise, to a guess of the next id.
         k: how many ids are guessed in one step; 0 is decoding without a draft.
-        vocab_size: logprobs, if asked for, are made up of ids below this.
+        vocab_size: logprobs, if requested, are invented for ids below this.
 
     Attributes:
-        proposed: ids that the draft guessed.
-        accepted: those that the target agreed with.
+        proposed: how many ids the draft guessed.
+        accepted: how many of these the target accepted.
 
     Raises:
         ValueError: `k` is negative.
@@ -52,7 +52,7 @@ class SpeculativeScriptedModel:
         return [burst_with_logprobs(s, self._burst(s), self._vocab_size) for s in slots]
 
     def release(self, slot: SlotView) -> None:
-        """Do nothing: the model keeps nothing of a slot."""
+        """Do nothing: the model keeps no state of a slot."""
 
     def _burst(self, slot: SlotView) -> tuple[int, ...]:
         start = (*slot.prompt_token_ids, *slot.output_token_ids)
@@ -60,7 +60,7 @@ class SpeculativeScriptedModel:
         for _ in range(self._k):
             guessed += (self._draft(guessed),)
         guesses = guessed[len(start) :]
-        # A real target checks all guesses in one pass; that is where the time is saved.
+        # A real target checks all guesses in one pass, which saves the time.
         accepted_ids: tuple[int, ...] = ()
         for guess in guesses:
             if self._target(start + accepted_ids) != guess:

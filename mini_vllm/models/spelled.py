@@ -1,10 +1,10 @@
 """A model of bytes, spelled in the ids of any vocabulary.
 
-The embedded model knows how a text goes on byte by byte. A `Speller` cuts its bytes into tokens,
-always the longest that fits, so that a demonstration without any download has real tokens: several
-characters in one, or one character in three.
+The embedded model continues a text byte by byte. A `Speller` cuts its bytes into tokens, always the
+longest that fits, so that a demonstration without any download has real tokens: several characters
+in one token, or one character in three tokens.
 
-But: a tokenizer's own `encode` cuts by the merges that it was trained on, and often elsewhere. The
+A tokenizer's own `encode` cuts by the merges that it was trained on, often in other places. The
 text is the same.
 """
 
@@ -21,7 +21,7 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 from mini_vllm.tokenizer_errors import EncodeError
 
 _EOS = ByteTokenizer.eos_token_id
-# So many tokens are sorted faster than the rest of the vocabulary is passed over.
+# Up to this number, sorting the allowed tokens is faster than passing over the other tokens.
 _FEW = 4096
 
 
@@ -29,8 +29,8 @@ class Speller:
     """Cuts bytes into the tokens of a vocabulary.
 
     Args:
-        tokenizer: its vocabulary has a token for each byte, as byte-level ones and those with byte
-            fallback do.
+        tokenizer: its vocabulary has a token for each byte, as byte-level vocabularies and those
+            with byte fallback do.
 
     Raises:
         ValueError: the tokenizer lacks a byte, or has no table of bytes by id.
@@ -65,7 +65,7 @@ class Speller:
 
         Args:
             data: at least one byte.
-            more: whether further bytes may follow; the answer is None if they could make a longer
+            more: whether further bytes may follow; the result is None if they could make a longer
                 token.
         """
         end = 1
@@ -82,7 +82,7 @@ class Speller:
         return self._rest[token_id] or b""
 
     def candidates(self, mask: TokenMask) -> list[bytes]:
-        """Return sorted tokens, all that a mask allows among them; it is few where it can be."""
+        """Return sorted tokens that include all tokens of a mask, and no others if it is small."""
         if len(mask) > _FEW:
             return self._sorted
         return sorted({self.piece(token_id) for token_id in mask} & self._ids.keys())
@@ -90,12 +90,12 @@ class Speller:
     def allowed(
         self, mask: TokenMask, candidates: list[bytes], start: bytes
     ) -> tuple[int | None, set[int]]:
-        """Return the token that `start` is, and the bytes that lead to longer ones, if allowed.
+        """Return the allowed token that `start` spells, and the next bytes of longer tokens.
 
         Args:
             mask: the allowed tokens.
             candidates: as `candidates` returns them for this mask.
-            start: of an allowed token; may be empty.
+            start: the first bytes of an allowed token; may be empty.
         """
         token_id, after, size = self._ids.get(start), set(), len(start)
         low = bisect_right(candidates, start)
@@ -109,7 +109,7 @@ class Speller:
         return token_id if token_id is not None and token_id in mask else None, after
 
     def ids(self, text: str | bytes) -> Iterator[int]:
-        """Yield ids whose bytes are a text: the tokenizer's own, if they say just that.
+        """Yield ids whose bytes are a text: the tokenizer's own ids, if their bytes are the text.
 
         Args:
             text: as bytes, it may be ill-formed UTF-8.
@@ -133,7 +133,7 @@ PromptLogprobs = Callable[[Sequence[int], int], Sequence[Mapping[int, float] | N
 
 @dataclass(slots=True)
 class _Spelling:
-    """What a slot's model of bytes has said, and how much of it is spelled."""
+    """The output of a slot's model of bytes, and how much of it is already spelled."""
 
     inner: SlotView
     spelled: int = 0
@@ -141,14 +141,14 @@ class _Spelling:
 
 
 class SpelledModel:
-    """A model of bytes as one of another vocabulary.
+    """A model of bytes as a model of another vocabulary.
 
-    It says the same text as the model of bytes does, with the same seed. The logprob of a token is
-    that of its bytes together, and no other tokens are ranked. Parameters of sampling are about
-    bytes, and a `logit_bias`, which is about tokens, is left out; a server refuses it.
+    It writes the same text as the model of bytes does with the same seed. The logprob of a token is
+    the sum over its bytes, and no other tokens are ranked. Sampling parameters apply to bytes. A
+    `logit_bias`, which is about tokens, is left out; a server refuses it.
 
     Args:
-        model: its ids are bytes, as those of `ByteTokenizer`.
+        model: its ids are bytes, as the ids of `ByteTokenizer` are.
         tokenizer: the vocabulary.
 
     Raises:
@@ -186,7 +186,7 @@ class SpelledModel:
         return [self._next(slot, self._slots[slot.key]) for slot in slots]
 
     def release(self, slot: SlotView) -> None:
-        """Forget a slot."""
+        """Drop all state of a slot."""
         spelling = self._slots.pop(slot.key, None)
         if spelling is not None:
             self._model.release(spelling.inner)
@@ -194,18 +194,18 @@ class SpelledModel:
     def _prompt_logprobs(
         self, score: PromptLogprobs, token_ids: Sequence[int], most: int
     ) -> list[Mapping[int, float] | None]:
-        """Return how likely each id of a prompt was behind those before it, as its bytes are."""
+        """Return the logprob of each id of a prompt after the ids before it, from its bytes."""
         pieces = [self._speller.piece(token_id) for token_id in token_ids]
         scores = iter(score(tuple(b"".join(pieces)), 0))
         logprobs: list[Mapping[int, float] | None] = []
         for token_id, piece in zip(token_ids, pieces, strict=True):
-            # The first byte has nothing before it, so its token has no logprob.
+            # No byte precedes the first byte, so its token has no logprob.
             known = [scored[byte] for byte, scored in zip(piece, scores, strict=False) if scored]
             logprobs.append({token_id: sum(known)} if len(known) == len(piece) else None)
         return logprobs
 
     def _step(self, spelling: _Spelling, news: object) -> None:
-        """Take a byte of the model of bytes."""
+        """Add a byte of the model of bytes to the spelling."""
         assert isinstance(news, Burst)
         spelling.inner.output_token_ids += news.token_ids
         spelling.inner.step += 1
@@ -213,7 +213,7 @@ class SpelledModel:
         spelling.logprobs += (logprobs[token_id] for token_id, logprobs in chosen)
 
     def _next(self, slot: SlotView, spelling: _Spelling) -> Burst:
-        """Return the next token, for which the model of bytes is asked as often as it takes."""
+        """Return the next token; call the model of bytes as often as necessary."""
         if slot.mask is not None:
             return self._next_allowed(slot, spelling, slot.mask)
         while True:
@@ -224,12 +224,12 @@ class SpelledModel:
             if token_id is not None:
                 return self._burst(slot, spelling, token_id, len(self._speller.piece(token_id)))
             if ended:
-                # A request may ignore the end; the text then goes on behind it.
+                # A request may ignore the end; the text then continues after it.
                 return self._burst(slot, spelling, self._eos, 1)
             self._step(spelling, *self._model.decode([spelling.inner]))
 
     def _next_allowed(self, slot: SlotView, spelling: _Spelling, mask: TokenMask) -> Burst:
-        """Return a token of a mask, the longest in which the model of bytes goes along."""
+        """Return the longest token of a mask whose bytes the model of bytes would also choose."""
         inner, candidates, start = spelling.inner, self._speller.candidates(mask), b""
         while True:
             token_id, bytes_after = self._speller.allowed(mask, candidates, start)
@@ -237,7 +237,8 @@ class SpelledModel:
                 bytes_after.add(_EOS)
             if not bytes_after:
                 break
-            # Behind a whole token the model may say anything, but then the token ends there.
+            # After a whole token the model may choose any byte; the token ends if it is not one of
+            # `bytes_after`.
             inner.mask = TokenMask.of(bytes_after, _EOS + 1) if token_id is None else None
             [news] = self._model.decode([inner])
             assert isinstance(news, Burst)
@@ -250,7 +251,7 @@ class SpelledModel:
             start += bytes([byte])
         if token_id is not None:
             return self._burst(slot, spelling, token_id, len(start))
-        # None of the mask can be spelled: a special token is the only way.
+        # No token of the mask can be spelled, so only a special token is left.
         token_id = next(iter(mask))
         return Burst((token_id,), () if slot.params.logprobs is None else ({token_id: 0.0},))
 
@@ -263,15 +264,15 @@ class SpelledModel:
 
 
 def end_of(tokenizer: Tokenizer) -> int:
-    """Return the id with which a text ends.
+    """Return the id that ends a text.
 
     Raises:
-        ValueError: the tokenizer names none.
+        ValueError: the tokenizer defines none.
     """
     eos = min(tokenizer.eos_token_ids, default=None)
     if eos is None:
         raise ValueError(
-            "this tokenizer names no token that ends a text, such as <|endoftext|> or </s>; "
+            "this tokenizer defines no token that ends a text, such as <|endoftext|> or </s>; "
             "name another --tokenizer"
         )
     return eos

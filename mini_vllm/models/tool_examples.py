@@ -1,4 +1,4 @@
-"""One call as each tool-call format writes it, to watch how it is read."""
+"""The same call in each tool-call format, to watch how it is read."""
 
 import tomllib
 from pathlib import Path
@@ -9,7 +9,7 @@ _FILE = Path(__file__).with_name("embedded_model") / "tool_calls.toml"
 
 
 def read_tool_examples() -> dict[str, str]:
-    """Return the texts by the names of their formats.
+    """Return the calls as texts, by the names of their formats.
 
     Raises:
         LookupError: a format has no text.

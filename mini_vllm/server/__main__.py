@@ -7,7 +7,7 @@ from collections.abc import Sequence
 def main(
     arguments: Sequence[str] | None = None, *, program: str = "python -m mini_vllm.server"
 ) -> int:
-    """Run `mini_vllm.server.cli.main`; return its exit code, or 1 if a library is missing."""
+    """Run `mini_vllm.server.cli.main`; return its exit code, or 1 if a library is not installed."""
     try:
         from mini_vllm.server import cli
     except ModuleNotFoundError as error:

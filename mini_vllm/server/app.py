@@ -41,7 +41,7 @@ def create_app(
     """Return the application of a service.
 
     Args:
-        service: what it serves. Whoever runs the application starts the service's thread.
+        service: the service. The caller that runs the application starts the service's thread.
         api_key: the key that clients must send, or None.
         allowed_origins: see `middleware`.
         open_metrics: whether `/metrics` needs no key.
@@ -71,7 +71,7 @@ def create_app(
             Exception: _fault,
         },
     )
-    # A redirect would go wherever the Host header says.
+    # A redirect would follow the client's Host header.
     app.router.redirect_slashes = False
     app.state.service = service
     return app
@@ -85,7 +85,7 @@ async def what_to_say(request: Request) -> JsonResponse:
 
 
 async def models(request: Request) -> JsonResponse:
-    """Answer with the list of models: the one that is served."""
+    """Answer with the list of models: the served model."""
     service: Service = request.app.state.service
     return JsonResponse({"object": "list", "data": [_model(service)]})
 
@@ -94,7 +94,7 @@ async def model(request: Request) -> JsonResponse:
     """Answer with the model of that name.
 
     Raises:
-        ApiError: 404; it is not served here.
+        ApiError: 404; the model is not served here.
     """
     service: Service = request.app.state.service
     service.check_model(request.path_params["name"])
@@ -119,7 +119,7 @@ async def version(request: Request) -> JsonResponse:
 async def health(request: Request) -> Response:
     """Answer 200 while requests are accepted and the engine's thread lives, else 503.
 
-    Where the model is another server, it is asked, too; what is wrong with it is in the answer.
+    A remote model's server is also checked; if it has a problem, the answer names the problem.
     """
     service: Service = request.app.state.service
     if service.engine.state is not EngineState.RUNNING or not service.thread.is_alive:
@@ -150,12 +150,12 @@ def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.scope['path']}: {error.detail}"
     if error.status_code == HTTPStatus.NOT_FOUND:
-        message += f"; there is {_paths_like(request)}"
+        message += f"; the server has {_paths_like(request)}"
     return error_response(ApiError(error.status_code, message), error.headers)
 
 
 def _paths_like(request: Request) -> str:
-    """Return the paths that may have been meant, or else all."""
+    """Return the paths that the client may have meant, or else all paths."""
     target = request.scope["path"].rstrip("/")
     routes = request.app.routes
     paths = [route.path for route in routes if isinstance(route, Route)]
@@ -168,5 +168,5 @@ def _gone(request: Request, error: Exception) -> Response:
 
 
 def _fault(request: Request, error: Exception) -> Response:
-    _LOG.error("a request broke", exc_info=error)
+    _LOG.error("a request failed", exc_info=error)
     return error_response(ApiError(500, "the server failed; its log has the reason"))

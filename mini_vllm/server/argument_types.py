@@ -1,4 +1,4 @@
-"""What options of the command line take, as `type` of argparse: the value, or what is wrong."""
+"""Converters for command-line options, for `type` of argparse: they return the value or raise."""
 
 import argparse
 
@@ -17,7 +17,7 @@ def key(text: str) -> str:
 def name(text: str) -> str:
     """Return a name that is not empty."""
     if not text.strip():
-        raise argparse.ArgumentTypeError("it is empty; leave the option out, or name something")
+        raise argparse.ArgumentTypeError("it is empty; leave the option out, or give a name")
     return text.strip()
 
 
@@ -31,10 +31,10 @@ def origins(text: str) -> list[str]:
 
 
 def port(text: str) -> int:
-    """Return a port; 0 stands for any free one."""
+    """Return a port; 0 means any free port."""
     value = whole(text)
     if not 0 <= value <= _LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{value} is no port: they go from 0 to {_LAST_PORT}")
+        raise argparse.ArgumentTypeError(f"{value} is not a port: ports are 0 to {_LAST_PORT}")
     return value
 
 

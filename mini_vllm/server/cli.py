@@ -1,4 +1,4 @@
-"""`python -m mini_vllm.server`: from the command line to a server that runs."""
+"""`python -m mini_vllm.server`: from the command line to a running server."""
 
 import argparse
 import ipaddress
@@ -33,7 +33,7 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 _KEY = "MINI_VLLM_API_KEY"
 _REMOTE_KEY = "MINI_VLLM_REMOTE_API_KEY"
 _BYTE = "byte"
-# Its tags are those that most models write.
+# Most models write the tags of this format.
 _SAID_REASONING = "qwen3"
 
 
@@ -57,12 +57,12 @@ def main(
     """Serve until SIGINT or SIGTERM; return the exit code.
 
     Args:
-        arguments: those of the command line.
-        text_path: makes what turns ids into events; by default the engine's own pipeline.
+        arguments: of the command line.
+        text_path: returns the maker of text paths; by default the engine's own pipeline is used.
         wire: the way of a stream's chunks to its client; by default the server's own.
-        tokenizer: what a model that comes along speaks, if the command line does not say.
+        tokenizer: the tokenizer of a built-in model, if the command line does not name one.
         program: the name of the program in messages.
-        note: whose code is served, for people: printed at the start and shown on the page.
+        note: the owner of each layer's code: printed at the start and shown on the page.
     """
     # Each counter would also report when it was made.
     disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -95,7 +95,7 @@ def main(
             f"set {_KEY}, or listen at 127.0.0.1.",
             file=sys.stderr,
         )
-    # Another text path reads what it reads.
+    # Another text path has its own formats.
     reads = "" if text_path else str(formats)
     welcome = _welcome(listener, setup.name, bool(key), f"{note}\n\n" if note else "", reads)
     server = make_server(
@@ -138,7 +138,7 @@ def _service(
         if text_path is not None and value != neutral:
             raise ValueError(
                 f"--{name.replace('_', '-')} {value} is for mini_vllm's own text path; "
-                "another one is served: leave the option out"
+                "another text path is served: leave the option out"
             )
     return create_service(
         setup.model,
@@ -156,7 +156,7 @@ def _service(
         hooks={"before_decode": lambda: time.sleep(delay)} if delay else None,
         default_max_tokens=options.default_max_tokens,
         wire=wire,
-        # What another text path says is shown as it says it.
+        # The output of another text path is passed through unchanged.
         strip=options.strip and text_path is None,
         model_problem=setup.model.problem if isinstance(setup.model, RemoteModel) else None,
         tool_format=formats.tools.name,
@@ -175,7 +175,7 @@ def _cache(options: argparse.Namespace, tokenizer: Tokenizer) -> CacheConfig:
 
 
 def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) -> _ModelSetup:
-    """Return the model that comes along, or a script, in the ids of the tokenizer of that name."""
+    """Return the built-in model, or a script, in the ids of the tokenizer of that name."""
     embedded = load_embedded()
     template = embedded.chat_template
     model: Model = embedded.model
@@ -185,14 +185,14 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
             model = SpelledModel(model, tokenizer)
     if options.script:
         model = ScriptFileModel(read_script(options.script, tokenizer), tokenizer)
-        # The answers are those of the model whose tokenizer it is, and its template comes with it.
+        # The answers imitate the model with this tokenizer, so that model's template is used.
         template = getattr(tokenizer, "chat_template", None) or template
         if options.chat_template:
             template = ChatTemplate(find_chat_template(".", options.chat_template) or "")
     elif options.chat_template:
         raise ValueError(
             f"--chat-template {options.chat_template} is for a --remote model or a --script; "
-            "the embedded model knows its own alone"
+            "the embedded model knows only its own template"
         )
     served = options.served_model_name or ("script" if options.script else "embedded")
     with _naming("--tokenizer", name):
@@ -202,9 +202,9 @@ def _local(options: argparse.Namespace, name: str, metrics: TokenizerMetrics) ->
 
 def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _ModelSetup:
     if options.script:
-        raise ValueError(f"--script {options.script} is a model of its own: leave --remote out")
+        raise ValueError(f"--script {options.script} replaces the model: leave --remote out")
     if not options.tokenizer:
-        raise ValueError("--remote needs --tokenizer: the one of the model that runs there")
+        raise ValueError("--remote needs --tokenizer: the tokenizer of the remote model")
     with _naming("--tokenizer", options.tokenizer):
         tokenizer = create_tokenizer(
             options.tokenizer, chat_template_path=options.chat_template, metrics=metrics
@@ -223,7 +223,7 @@ def _remote(options: argparse.Namespace, metrics: TokenizerMetrics) -> _ModelSet
 
 @contextmanager
 def _naming(option: str, value: str) -> Iterator[None]:
-    """Say in errors which option they are about."""
+    """Name the option in errors about its value."""
     try:
         yield
     except (ValueError, TokenizerError) as error:
@@ -232,11 +232,11 @@ def _naming(option: str, value: str) -> Iterator[None]:
 
 _CACHE_BOUNDS = (
     ("l0_max_entries", "N", "whole prompts whose ids are kept"),
-    ("l0_max_memory", "BYTES", "memory for them"),
+    ("l0_max_memory", "BYTES", "memory for these prompts and ids"),
     ("l1_max_memory", "BYTES", "memory for the ids of a prompt's segments, if the tokenizer "
      "splits at its special tokens"),
 )  # fmt: skip
-# Options of the engine's own text path, and the value that changes nothing.
+# Options of the engine's own text path, and their neutral values.
 _OF_OUR_PATH = {"tool_call_parser": None, "reasoning_parser": None, "stop_scope": "all"}
 
 
@@ -244,10 +244,10 @@ _EPILOG = """\
 a file for --script, played turn by turn:
   [[turn]]
   text = "Hello 🚀"       # or token_ids = [72, 105]
-  when = "hello"          # only for prompts with these words
+  when = "hello"          # only for prompts that contain this text
   tokens_per_step = 2
   pace = 0.05             # seconds between steps
-  silent_after = 4        # a fault, after so many ids; or error_after, crash_after, garbage_after
+  silent_after = 4        # a fault after 4 ids; or error_after, crash_after, garbage_after
 """
 
 
@@ -255,11 +255,11 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
         usage="%(prog)s [options]",
-        description="An OpenAI-compatible server: the course's own text path behind HTTP.",
+        description="An OpenAI-compatible server that runs the course's own text path.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    listen = parser.add_argument_group("where it listens")
+    listen = parser.add_argument_group("the address and access")
     listen.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     listen.add_argument(
         "--port", type=argument_types.port, default=8000, help="port (default: %(default)s)"
@@ -279,17 +279,17 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         """'["http://localhost:3000"]', or '["*"]' for all (default: none)""",
     )
     listen.add_argument(
-        "--open-metrics", action="store_true", help="answer /metrics without the key, too"
+        "--open-metrics", action="store_true", help="also answer /metrics without the key"
     )
-    model = parser.add_argument_group("the model; by default a tiny one that comes with the course")
+    model = parser.add_argument_group("the model; by default a tiny built-in model")
     model.add_argument(
         "--remote",
         metavar="URL",
         help="take token ids from this server, vLLM or similar, such as http://127.0.0.1:8001 "
-        f"(its key: {_REMOTE_KEY})",
+        f"(set {_REMOTE_KEY} to its key)",
     )
     name: Any = {"type": argument_types.name, "metavar": "NAME"}
-    model.add_argument("--remote-model", **name, help="the model's name there")
+    model.add_argument("--remote-model", **name, help="the model's name on the remote server")
     model.add_argument(
         "--script",
         metavar="FILE",
@@ -298,10 +298,12 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     model.add_argument(
         "--tokenizer",
         metavar="FILE|byte",
-        help="the vocabulary: file, folder, name or hub id, of the remote model or for one that "
-        f"comes along; byte: each byte is a token (default without --remote: {tokenizer})",
+        help="the vocabulary of the remote or built-in model: a file, folder, name or hub id; "
+        f"byte: each byte is a token (default without --remote: {tokenizer})",
     )
-    model.add_argument("--chat-template", metavar="FILE", help="instead of the model's own")
+    model.add_argument(
+        "--chat-template", metavar="FILE", help="use this instead of the model's own template"
+    )
     model.add_argument("--served-model-name", **name, help="the model's name for clients")
     model.add_argument(
         "--step-delay",
@@ -316,24 +318,25 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         "--strip",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="leave out the white space beside tool calls (default: yes)",
+        help="leave out the white space around tool calls (default: yes)",
     )
     text.add_argument(
         "--stop-scope",
         choices=("all", "content"),
         default="all",
-        help="where to look for stop strings (default: %(default)s)",
+        help="look for stop strings in all text, or only in the content after the reasoning "
+        "(default: %(default)s)",
     )
     text.add_argument(
         "--suppress-replacement-runs",
         action="store_true",
-        help="leave out U+FFFD at the end of an answer, as of a character that was cut off",
+        help="leave out U+FFFD at the end of an answer, such as from an incomplete character",
     )
-    size = parser.add_argument_group("how much it takes")
+    size = parser.add_argument_group("limits")
     for name, default, what in (
         ("--max-num-seqs", 32, "choices that run at the same time"),
         ("--max-model-len", 8192, "tokens of prompt and answer together"),
-        ("--max-waiting", 256, "choices that wait for a slot; more get status 429"),
+        ("--max-waiting", 256, "choices that wait for a slot; further requests get status 429"),
         ("--default-max-tokens", 512, "most tokens of a chat that sets no limit"),
     ):
         size.add_argument(
@@ -348,14 +351,14 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
         type=argument_types.seconds,
         default=10.0,
         metavar="SECONDS",
-        help="how long requests may run on at shutdown (default: %(default)s)",
+        help="how long requests may continue at shutdown (default: %(default)s)",
     )
     cache = parser.add_argument_group("the cache of encoded prompts")
     cache.add_argument(
         "--no-tokenizer-cache",
         dest="tokenizer_cache",
         action="store_false",
-        help="encode every prompt anew",
+        help="encode every prompt, without a cache",
     )
     for name, unit, what in _CACHE_BOUNDS:
         cache.add_argument(

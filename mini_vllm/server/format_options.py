@@ -1,4 +1,4 @@
-"""Which formats a server reads: those that are named, or those that the chat template shows."""
+"""The formats that a server reads: named by options, or shown by the chat template."""
 
 import argparse
 from collections.abc import Callable
@@ -12,11 +12,11 @@ NONE = "none"
 
 
 class ChosenFormat(NamedTuple):
-    """A format, and who chose it.
+    """A format, and the reason for it.
 
     Attributes:
-        name: of the format, or None where none is read.
-        why: who chose it, for people.
+        name: of the format, or None if no format is read.
+        why: why it was chosen, for people.
     """
 
     name: str | None
@@ -24,7 +24,7 @@ class ChosenFormat(NamedTuple):
 
 
 class ChosenFormats(NamedTuple):
-    """What a server reads."""
+    """The formats that a server reads."""
 
     tools: ChosenFormat
     reasoning: ChosenFormat
@@ -47,8 +47,8 @@ def add_format_options(group: argparse._ArgumentGroup) -> None:
             option,
             type=_known_to(find),
             metavar="NAME",
-            help=f"format of {what}: {', '.join(sorted(known))}, another name of one, or {NONE} "
-            "(default: what the chat template shows)",
+            help=f"format of {what}: {', '.join(sorted(known))}, an alias, or {NONE} "
+            "(default: the format that the chat template shows)",
         )
 
 
@@ -71,14 +71,14 @@ def choose_formats(
     written: str | None,
     said: str | None = None,
 ) -> ChosenFormats:
-    """Return what to read.
+    """Return the formats to read.
 
     Args:
-        tools: the tool format that was named, `none`, or None to look for it.
-        reasoning: the same of the reasoning format.
-        chat_template: the text of the template where to look.
-        written: the tool format of the model where the template shows none.
-        said: the reasoning format of what the model is given to say, where it shows none.
+        tools: the name of the tool format, `none`, or None to detect it.
+        reasoning: the same for the reasoning format.
+        chat_template: the text of the template in which to detect them.
+        written: the model's tool format, for a template that shows none.
+        said: the reasoning format of a text in `say`, for a template that shows none.
     """
     formats = detect_format(chat_template)
     return ChosenFormats(

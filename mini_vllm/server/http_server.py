@@ -1,9 +1,10 @@
 """Running the application: the port, time limits for connections, and an orderly end.
 
-A client that takes none of its answer for a minute is cut off, which cancels its requests.
+A client that reads none of its answer for a minute is disconnected, which cancels its requests.
 
-At SIGTERM the server refuses new requests and gives those that run some seconds to finish. The
-engine then cancels what is left, so that its clients get an error and not a broken connection.
+At SIGTERM the server refuses new requests and gives running requests some seconds to finish. The
+engine then cancels the remaining requests, so that their clients get an error and not a broken
+connection.
 """
 
 import asyncio
@@ -29,19 +30,19 @@ _CLOSE_SECONDS = 5.0
 _STALL_SECONDS = 60.0
 _BACKLOG = 2048
 _LOOK_SECONDS = 0.1
-# What the system may keep for a client. It would take megabytes, a whole answer, and nobody could
-# tell whether the client reads.
+# The most that the system may buffer for a client. By default it would buffer megabytes, a whole
+# answer, and the server could not detect whether the client reads.
 _SEND_BUFFER = 128 * 2**10
 _LOG = logging.getLogger(__name__)
 
 
 class TimedProtocol(HttpToolsProtocol):
-    """Closes a connection that sends no request, or takes none of its answer, for some seconds.
+    """Closes a connection that sends no request, or reads none of its answer, for some seconds.
 
     Otherwise clients that connect and send nothing, or a byte at a time, would keep their sockets
-    for ever. The clock covers the headers, and what still arrives of a body after its answer; until
-    then the body is the handler's to wait for. Likewise, clients that never read would keep their
-    slots for as long as the model has something to say.
+    forever. The clock covers the headers, and the rest of a body that arrives after its answer;
+    before the answer, the handler limits the time of the body. Likewise, clients that never read
+    would keep their slots as long as the model generates.
     """
 
     header_seconds = _HEADER_SECONDS
@@ -55,7 +56,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._reader_clock: asyncio.TimerHandle | None = None
 
     def pause_writing(self) -> None:
-        """Start the reader's clock: as much waits for it as may."""
+        """Start the reader's clock: the write buffer is full."""
         super().pause_writing()
         self._look_at_reader(math.inf)
 
@@ -71,7 +72,7 @@ class TimedProtocol(HttpToolsProtocol):
                 self.stall_seconds, self._look_at_reader, left
             )
             return
-        _LOG.warning("a client took nothing for %g s and was cut off", self.stall_seconds)
+        _LOG.warning("a client read nothing for %g s and was disconnected", self.stall_seconds)
         self.transport.abort()
 
     def _stop_reader_clock(self) -> None:
@@ -79,7 +80,7 @@ class TimedProtocol(HttpToolsProtocol):
             self._reader_clock.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Refuse endless headers, which nothing else limits."""
+        """Refuse endless headers, which have no other limit."""
         if self._head_bytes is not None:
             self._head_bytes += len(data)
         super().data_received(data)
@@ -98,14 +99,14 @@ class TimedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
 
     def on_response_complete(self) -> None:
-        """Start the clock for the next request, unless that has arrived already."""
+        """Start the clock for the next request, unless that has already arrived."""
         super().on_response_complete()
         if self.cycle.response_complete:
             self._clock.cancel()
             self._clock = self.loop.call_later(self.header_seconds, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clocks: the client is gone."""
+        """Stop the clocks: the client has disconnected."""
         self._clock.cancel()
         self._stop_reader_clock()
         super().connection_lost(exc)
@@ -116,8 +117,8 @@ class Server(uvicorn.Server):
 
     Args:
         config: uvicorn's.
-        service: what is served; its thread runs as long as the server.
-        drain_seconds: how long requests may run on after the signal to stop.
+        service: the service; its thread runs as long as the server.
+        drain_seconds: how long requests may continue after the signal to stop.
         close_seconds: how long clients may then take to read their last bytes.
         on_start: called once the server accepts requests and would handle a signal.
     """
@@ -143,7 +144,7 @@ class Server(uvicorn.Server):
         self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Refuse new requests, let those that run end, and only then close."""
+        """Refuse new requests, let running requests end, and only then close."""
         ending = asyncio.create_task(
             asyncio.to_thread(self._service.thread.shutdown, timeout=self._drain_seconds)
         )
@@ -156,8 +157,8 @@ class Server(uvicorn.Server):
         self._service.chat_template.close()
 
     async def _cut_off_after(self, ending: asyncio.Task[bool]) -> None:
-        """Close the connections that are open too long after the engine's end, or at a second
-        SIGINT: from Python 3.12 on, uvicorn's own end waits for them even then.
+        """Close the connections that stay open too long after the engine's end, or at a second
+        SIGINT. From Python 3.12 on, uvicorn's own shutdown waits for them even then.
         """
         left = self._close_seconds
         while left > 0 and not self.force_exit:
@@ -165,13 +166,13 @@ class Server(uvicorn.Server):
             left -= _LOOK_SECONDS if ending.done() else 0
         connections = list(self.server_state.connections)
         if not self.force_exit:
-            _LOG.warning("clients that left their last bytes were cut off: %d", len(connections))
+            _LOG.warning("clients with unread last bytes were disconnected: %d", len(connections))
         for connection in connections:
             connection.transport.abort()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End in order at SIGINT or SIGTERM, and at once at a second SIGINT.
+        """Shut down in order at SIGINT or SIGTERM, and at once at a second SIGINT.
 
         Uvicorn's own method raises the signal again at the end, so that the exit code says that the
         process was killed.
@@ -193,25 +194,25 @@ def listen(host: str, port: int) -> socket.socket:
 
     Args:
         host: a name or address.
-        port: 0 for any free one.
+        port: 0 for any free port.
 
     Raises:
         OSError: the port is taken, or the address does not exist.
     """
     family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-    # Those it accepts inherit it.
+    # Accepted sockets inherit this option.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     return listener
 
 
 def freeze_gc_heap() -> None:
-    """Take all that the process has loaded out of the garbage collector's sight.
+    """Exclude all objects that the process has loaded from garbage collection.
 
     vLLM 0.33.0 has a function of this name, in `vllm/utils/gc_utils.py`.
 
-    A vocabulary has hundreds of thousands of objects, which stay. To look through them again and
-    again while requests come would make requests wait.
+    A vocabulary has hundreds of thousands of permanent objects. Scanning them again and again while
+    the server runs would delay requests.
     """
     gc.collect()
     gc.freeze()
@@ -230,9 +231,9 @@ def make_server(
     """Return a server that is ready to `run(sockets=[listener])`.
 
     Args:
-        app: the service's.
-        service: what is served.
-        drain_seconds: how long requests may run on after SIGINT or SIGTERM.
+        app: the service's application.
+        service: the service.
+        drain_seconds: how long requests may continue after SIGINT or SIGTERM.
         close_seconds: how long clients may then take to read their last bytes.
         header_seconds: how long a connection may wait for its next request.
         on_start: called once the server accepts requests.
@@ -243,7 +244,7 @@ def make_server(
         http=type("Protocol", (TimedProtocol,), {"header_seconds": header_seconds}),
         ws="none",
         lifespan="off",
-        # For what nobody foresaw: by then the engine has ended and its clients were cut off.
+        # For unforeseen cases: by then the engine has ended and its clients were disconnected.
         timeout_graceful_shutdown=math.ceil(drain_seconds + close_seconds) + 1,
         **options,
     )

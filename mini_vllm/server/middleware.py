@@ -1,4 +1,4 @@
-"""What every request passes on its way in and out: its id, the origins of browsers, the API key."""
+"""The middleware of every request: request id, origins of browsers, API key."""
 
 import hmac
 import re
@@ -25,11 +25,11 @@ def middleware(
         api_key: the key that clients must send, or None.
         allowed_origins: of the pages that browsers let use this server, such as
             `http://localhost:3000`, or `*` for all.
-        open_paths: those that need no key.
+        open_paths: paths that need no key.
     """
     layers = [Middleware(RequestId)]
     if allowed_origins:
-        # Outside of the key: a browser's question whether it may ask comes without one.
+        # Outside the key check: a browser sends its preflight request without a key.
         layers.append(
             Middleware(
                 CORSMiddleware,
@@ -69,7 +69,7 @@ class RequestId:
 class ApiKey:
     """ASGI middleware that lets only requests with `Authorization: Bearer KEY` through.
 
-    The page is open, since it asks for the key itself, and so are some other paths.
+    The page and `open_paths` need no key; the page itself asks the user for the key.
     """
 
     def __init__(self, app: ASGIApp, key: str, open_paths: Container[str]) -> None:
@@ -95,5 +95,5 @@ class ApiKey:
             return True
         authorization = dict(scope["headers"]).get(b"authorization", b"")
         scheme, _, key = authorization.partition(b" ")
-        # In constant time: how long it takes does not show how much of the key is right.
+        # In constant time: the duration does not show how much of the key is right.
         return hmac.compare_digest(scheme.lower() + b" " + key.strip(), self._expected)

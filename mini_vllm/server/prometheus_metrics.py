@@ -1,7 +1,7 @@
-"""The numbers behind `/metrics`: what vLLM 0.33.0 has, under its names and labels, and our own.
+"""The numbers of `/metrics`: vLLM 0.33.0's metrics, under its names and labels, and our own.
 
-The engine reports every token, so counting must be a few additions to plain numbers; they become
-what Prometheus wants at each scrape. Encodes, decodes and ends of texts are rarer, and use the
+The engine reports every token, so counting must be a few additions to plain numbers; a scrape
+converts them to Prometheus' types. Encodes, decodes and ends of texts are rarer, and use the
 instruments of `TokenizerMetrics`, on the same registry.
 """
 
@@ -21,7 +21,8 @@ from mini_vllm.tokenizer import CachedTokenizer
 from mini_vllm.tokenizer.cache import CacheStats
 from mini_vllm.tokenizer.metrics import TokenizerMetrics
 
-# Upper bounds; what is above them all counts in a bucket of its own. Those of times are vLLM's.
+# Upper bounds; a value above all of them counts in a further bucket. The bounds of times are
+# vLLM's.
 _TO_FIRST_TOKEN = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20),
     *(40, 80, 160, 640, 2560),
@@ -35,7 +36,7 @@ _REQUEST = (
     7680,
 )
 _TOKENS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
-# The labels of vLLM's metrics, and of the only engine that there is.
+# The labels of vLLM's metrics, and the label of the only engine.
 _LABELS = ("model_name", "engine")
 _ENGINE = "0"
 _REASONS = {
@@ -69,7 +70,7 @@ class _Histogram:
 
 
 class PrometheusMetrics(NullMetrics, Collector):
-    """Counts what one engine reports; asks the engine and the cache for their state at each scrape.
+    """Counts the reports of one engine; reads the state of engine and cache at each scrape.
 
     Attributes:
         tokenizer: the instruments of the tokenizer, for `create_tokenizer`.
@@ -101,10 +102,10 @@ class PrometheusMetrics(NullMetrics, Collector):
         model_name: str,
         num_blocks: int,
     ) -> None:
-        """Set what is asked at each scrape, and what it is about.
+        """Set the sources to read at each scrape, and their labels.
 
         Args:
-            stats: of the engine.
+            stats: returns the engine's state.
             cached: the model's tokenizer.
             model_name: the name by which clients ask for the model.
             num_blocks: how many KV blocks the engine has.
@@ -115,7 +116,7 @@ class PrometheusMetrics(NullMetrics, Collector):
         self._num_blocks = num_blocks
 
     def render(self) -> bytes:
-        """Return everything in Prometheus' text format. May wait for the engine's iteration."""
+        """Return all metrics in Prometheus' text format. May wait for the engine's iteration."""
         return generate_latest(self._registry)
 
     def first_token(self, seconds: float) -> None:
@@ -163,7 +164,7 @@ class PrometheusMetrics(NullMetrics, Collector):
             yield self._of_engine(CounterMetricFamily, name, what, count)
         ended = CounterMetricFamily(
             "vllm:request_success",
-            "Choices that have ended, whatever the reason",
+            "Choices that have ended, by reason",
             labels=[*_LABELS, "finished_reason"],
         )
         for reason, count in self._ended.items():
@@ -189,7 +190,7 @@ class PrometheusMetrics(NullMetrics, Collector):
             yield self._of_engine(GaugeMetricFamily, name, what, value)
         held = GaugeMetricFamily(
             "mini_vllm:held_characters",
-            "What each layer of the text path holds back, over all slots (tokens: bytes)",
+            "Characters that each layer of the text path holds, over all slots (tokens: bytes)",
             labels=["layer"],
         )
         for layer, size in stats.held.items():
@@ -209,7 +210,7 @@ def _cache(stats: CacheStats) -> Iterable[Metric]:
         (CounterMetricFamily, "misses", "Texts or segments not found", attrgetter("misses")),
         (GaugeMetricFamily, "hit_rate", "Hits by look-ups", attrgetter("hit_rate")),
         (GaugeMetricFamily, "entries", "Encodings kept", attrgetter("entries")),
-        (GaugeMetricFamily, "memory_bytes", "What they take", attrgetter("memory")),
+        (GaugeMetricFamily, "memory_bytes", "Memory of these encodings", attrgetter("memory")),
     ):
         family = kind(f"sgl_tokenizer_cache_{name}", what, labels=["level"])
         for level, level_stats in levels.items():

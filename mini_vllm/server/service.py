@@ -1,4 +1,4 @@
-"""What the endpoints share: one model with all that serves it, and what a request may ask of it."""
+"""The service that all endpoints share: one model, the parts that serve it, and request limits."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,19 +35,19 @@ _BLOCK_SIZE = 16
 class Limits:
     """How much one request may ask for.
 
-    How long prompt and answer may be together is the model's limit, counted in tokens; the
-    characters here bound the work before there are any.
+    The length of prompt and answer together is the model's limit, counted in tokens. The limits of
+    characters here bound the work before encoding.
 
     Attributes:
-        max_body_bytes: of the body; more is status 413, everything else 400.
+        max_body_bytes: of the body; a longer body is status 413, any other excess is 400.
         max_messages: messages of a conversation.
-        max_prompt_chars: characters of all prompts or messages together; ids count as one each.
+        max_prompt_chars: characters of all prompts or messages together; an id counts as one.
         max_stops: stop strings. OpenAI allows 4, vLLM any number.
         max_stop_chars: characters of all stop strings together; the automaton has a state for each.
         max_tools: tools. OpenAI allows 128.
-        max_schema_depth: how deep a tool, or a variable of the template, may be nested.
-        max_n: choices for each prompt; this is vLLM's limit, and `create_service` lowers both to
-            what the engine can run and keep waiting.
+        max_schema_depth: how deeply a tool, or a variable of the template, may be nested.
+        max_n: choices for each prompt; the default is vLLM's limit. `create_service` lowers this
+            and `max_choices` to the number of choices that the engine can run or queue.
         max_choices: choices of all prompts together.
         max_logit_bias: tokens with a bias. OpenAI allows 300.
         max_top_logprobs: likeliest tokens to report for each token. OpenAI allows 20.
@@ -72,12 +72,12 @@ ReadChannels = Callable[
 ]
 
 
-# From a prompt's ids to the logprobs by id of each: of itself and of so many of the likeliest.
+# From a prompt's ids to the logprobs by id for each: of the id and of a number of likeliest ids.
 PromptLogprobs = Callable[[Sequence[int], int], Sequence[Mapping[int, float] | None]]
 
 
 class MakeChatStream(Protocol):
-    """Makes what turns the chunks of a chat into bytes; see `MessageFold` for the options."""
+    """Makes the events of a streamed chat from its chunks; see `MessageFold` for the options."""
 
     def __call__(
         self,
@@ -88,10 +88,10 @@ class MakeChatStream(Protocol):
         parallel_tool_calls: bool,
         strip: bool,
     ) -> Events:
-        """Return it.
+        """Return the events.
 
         Raises:
-            ApiError: 400; it cannot serve this request.
+            ApiError: 400; they cannot serve this request.
         """
         ...
 
@@ -106,7 +106,7 @@ class Wire:
 
     Attributes:
         read: reads the channels of a stream.
-        chat_stream: makes what turns a chat's chunks into bytes.
+        chat_stream: makes the events of a chat from its chunks.
     """
 
     read: ReadChannels = read_together
@@ -120,26 +120,27 @@ class Service:
     Attributes:
         engine: makes the tokens.
         thread: steps the engine.
-        tokenizer: the model's, behind an encode cache.
+        tokenizer: the model's, with an encode cache.
         chat_template: the model's.
         model_name: the name by which clients ask for the model.
-        metrics: what `/metrics` shows.
+        metrics: the numbers for `/metrics`.
         limits: how much one request may ask for.
         default_max_tokens: the most tokens of a chat that sets no limit itself.
         tool_format: the format of the model's tool calls, or None.
         call_format: the format in which calls are demanded, or None for a JSON list.
         reasoning_format: the format of the model's reasoning, or None.
-        can_say: whether the model says what `say` of a chat gives it, as a `Sayer` does.
-        tool_examples: what to let it say, for people: a call in each tool-call format.
-        note: whose code is served, for people; "" if there is nothing to say.
+        can_say: whether the model writes the `say` text of a chat, as a `Sayer` does.
+        tool_examples: texts for `say`, for people: a call in each tool-call format.
+        note: the owner of each layer's code, for people; "" if there is nothing to say.
         body_seconds: how long the body of a request may take to arrive.
-        ping_seconds: after so much silence a stream sends a comment.
-        strip: whether clients get the content without the white space beside tool calls.
+        ping_seconds: after this much silence a stream sends a comment.
+        strip: whether clients get the content without the white space around tool calls.
         wire: the way of a stream to its client.
-        prompt_logprobs: says how likely the model finds a prompt, or None if it cannot.
+        prompt_logprobs: returns the model's logprobs of a prompt; None if the model has none.
         takes_logit_bias: whether the model samples the tokens that a bias is about.
         model_reasons: whether the model may reason before its answer, without `say`.
-        model_problem: says what keeps a model that is another server from answering, or None.
+        model_problem: returns why a remote model cannot answer, or None if it can; None for a
+            local model.
         created: when the service was made, in seconds since 1970.
     """
 
@@ -168,7 +169,7 @@ class Service:
     created: int = field(default_factory=lambda: int(time()))
 
     def check_model(self, name: str | None) -> None:
-        """Demand that a request names the model that is served here, or none at all.
+        """Check that a request names the served model, or no model at all.
 
         Raises:
             ApiError: 404.
@@ -182,14 +183,14 @@ class Service:
             )
 
     def reads_markers(self, *, calls: bool) -> bool:
-        """Return whether the text of a chat is read for markers, as that of calls is if it may."""
+        """Return whether a chat's text is searched for markers, given whether it may have calls."""
         if self.reasoning_format is not None:
             return True
         format = None if self.tool_format is None else find_format(self.tool_format)
         return format is not None and (calls or format.marks_reasoning)
 
     def naive(self, token_ids: Sequence[int]) -> str:
-        """Return the text of ids when each is decoded by itself: wrong, as the course shows."""
+        """Return the text of ids, each decoded by itself, which is wrong, as the course shows."""
         known = [token_id for token_id in token_ids if 0 <= token_id < self.tokenizer.vocab_size]
         return "".join(self.tokenizer.decode([token_id]) for token_id in known)
 
@@ -200,11 +201,11 @@ class Service:
 
         Args:
             prompt: the ids.
-            param: the field that they come from.
+            param: the field of the prompt.
             max_tokens_param: the field that limits the tokens of the answer, and its value.
 
         Raises:
-            ApiError: 400; no token fits, or fewer than are wanted.
+            ApiError: 400; no token fits, or fewer than requested.
         """
         name, max_tokens = max_tokens_param
         try:
@@ -239,24 +240,24 @@ def create_service(
 
     Args:
         model: makes the ids.
-        tokenizer: the model's; one of the `tokenizers` library will do. It is metered here, unless
-            it is already.
+        tokenizer: the model's; it may also be a tokenizer of the `tokenizers` library. It is
+            metered here, unless it already is.
         chat_template: the model's.
-        model_name: the name by which clients ask for it.
-        metrics: those that the tokenizer reports to already; by default new ones.
-        cache: the levels of the encode cache; by default those that the tokenizer allows.
+        model_name: the name by which clients ask for the model.
+        metrics: the metrics to which the tokenizer already reports; by default new metrics.
+        cache: the levels of the encode cache; by default the levels that the tokenizer allows.
         max_num_seqs: choices that run at the same time.
         max_model_len: tokens of prompt and answer together.
-        max_waiting: choices that wait for a slot before others are refused.
-        make_text_path: makes what turns ids into events; by default the engine's own pipeline.
+        max_waiting: choices that wait for a slot; further choices are refused.
+        make_text_path: makes the text path of a choice; by default the engine's own pipeline.
         stop_scope: of that pipeline.
         suppress_replacement_runs: leave out U+FFFD at the end of an answer.
         hooks: of the engine.
-        **options: further attributes of `Service`. The formats are those of the engine's own
-            pipeline: with `make_text_path` there are none.
+        **options: further attributes of `Service`. The formats are for the engine's own pipeline:
+            with `make_text_path` they are ignored.
 
     Raises:
-        ValueError: a format is unknown, or a level of the cache cannot be had.
+        ValueError: a format is unknown, or the tokenizer does not allow a level of the cache.
     """
     metrics = metrics or PrometheusMetrics()
     options = {**options, "call_format": options.get("tool_format")}
@@ -272,7 +273,7 @@ def create_service(
         reasoning_format=options.get("reasoning_format"),
         stop_scope=stop_scope,
     )
-    # Room for a full slot each, so that no slot is ever refused for want of blocks.
+    # Blocks for every slot at full length, so that no slot ever waits for blocks.
     num_blocks = max_num_seqs * -(-max_model_len // _BLOCK_SIZE)
     engine = Engine(
         model,

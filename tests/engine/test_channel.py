@@ -93,7 +93,7 @@ def test_26_x12_a_setter_works_before_attach_and_after_it_raises_and_sets_nothin
 
 def test_a_channel_is_attached_once():
     channel, _ = attached()
-    with pytest.raises(ChannelStateError, match="make one for each choice"):
+    with pytest.raises(ChannelStateError, match="make a channel for each choice"):
         attach(channel)
 
 
@@ -336,7 +336,7 @@ def test_30_finish_is_idempotent_and_the_first_reason_stays():
 def test_a_push_after_the_end_is_the_writers_fault(late):
     channel, pipe = attached()
     pipe.push(END)
-    with pytest.raises(ChannelStateError, match="after the terminal one"):
+    with pytest.raises(ChannelStateError, match="after the terminal chunk"):
         pipe.push(late)
     assert list(channel) == [END]
 

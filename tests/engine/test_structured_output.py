@@ -238,7 +238,7 @@ def test_exactly_one_kind_is_asked_for_and_it_is_not_empty(kinds):
 
 @pytest.mark.parametrize("changes", [{"ignore_eos": True}, {"min_tokens": 1}])
 def test_only_the_grammar_says_where_its_text_ends(changes):
-    with pytest.raises(ValueError, match="the grammar says where a text ends"):
+    with pytest.raises(ValueError, match="the grammar decides where text ends"):
         params(**changes, structured_outputs=asked(regex="a"))
 
 
@@ -257,7 +257,7 @@ def test_a_vocabulary_that_cannot_be_held_to_a_grammar_is_refused_and_one_that_i
               enumerate(BYTES.pieces.rest)]  # fmt: skip
     without_b = Odd(PieceTable(column, column, BYTES.pieces.special))
     [output] = answers(Wild(0), asked(regex="ab"), tokenizer=without_b)
-    assert "no token of the vocabulary can go on" in str(output.error)
+    assert "no token of the vocabulary can follow" in str(output.error)
 
 
 def test_many_choices_are_no_matter_and_a_grammar_over_the_limits_says_so():

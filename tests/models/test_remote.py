@@ -348,7 +348,7 @@ def sent(frames, said, *, held=True, **options):
     ("answer", "said", "options"),
     [
         answered(
-            400, b'{"error": {"message": "too long"}}', r"status 400, too long; .*not what this"
+            400, b'{"error": {"message": "too long"}}', r"status 400, too long; .*does not accept"
         ),
         answered(400, b'{"object": "error", "message": "too long"}', r"status 400, too long"),
         answered(422, b'{"detail": "no prompt"}', r"status 422, no prompt; see the log"),

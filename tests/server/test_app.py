@@ -55,7 +55,7 @@ def test_an_unknown_path_is_404(server, path):
     ],
 )
 def test_an_unknown_path_names_the_ones_that_are_there(server, path, named):
-    assert f"Not Found; there is {named}" in server.fetch(path).error["message"]
+    assert f"Not Found; the server has {named}" in server.fetch(path).error["message"]
 
 
 @pytest.mark.parametrize(

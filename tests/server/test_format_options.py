@@ -141,8 +141,8 @@ def test_a_chat_can_let_the_model_say_anything(say, more, content, reasoning, st
     [
         ({"say": "a", "tool_format": "no"}, True, "tool_format", "is 'no'; this server reads herm"),
         ({"tool_format": "hermes"}, True, "tool_format", "needs say"),
-        ({"say": "a" * 20_001}, True, "say", "has 20,001 characters; 20,000 are the most"),
-        ({"say": "a"}, False, "say", "the embedded one and a --script say it"),
+        ({"say": "a" * 20_001}, True, "say", "has 20,001 characters; at most 20,000 are allowed"),
+        ({"say": "a"}, False, "say", "serve the embedded model or a --script"),
     ],
 )
 def test_what_cannot_be_said_is_refused(more, can, param, said):

@@ -350,7 +350,7 @@ def test_what_is_in_the_box_is_said_and_a_refusal_marks_it(stage):
     stage.js("$('say').value = 'a'.repeat(20001)")
     stage["play"].click()
     assert stage.end() == "Failed"
-    assert "20,000 are the most" in stage["alert"].text
+    assert "at most 20,000 are allowed" in stage["alert"].text
     assert stage["say"].get_attribute("aria-invalid") == "true"
 
 

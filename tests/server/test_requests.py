@@ -113,7 +113,10 @@ REFUSED = {
         ({"tools": [{**F, "x": nested(16)}]}, "tools[0]: is nested deeper than 16; flatten it"),
         ({"chat_template_kwargs": nested(17)}, "chat_template_kwargs: is nested deeper than 16"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages: is taken"),
-        ({"continue_final_message": True}, "continue_final_message: is set; set add_generation"),
+        (
+            {"continue_final_message": True},
+            "continue_final_message: is set; also set add_generation",
+        ),
         ({"response_format": {"type": "xml"}}, "response_format.type: is 'xml'; it must be text,"),
     ],
     COMPLETION: [

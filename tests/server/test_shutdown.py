@@ -98,8 +98,8 @@ def test_a_second_ctrl_c_waits_for_nobody():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--port", "-1"], "--port: -1 is no port"),
-        (["--port", "99999"], "--port: 99999 is no port"),
+        (["--port", "-1"], "--port: -1 is not a port"),
+        (["--port", "99999"], "--port: 99999 is not a port"),
         (["--port", "http"], "--port: 'http' is not a whole number"),
         (["--max-num-seqs", "0"], "--max-num-seqs"),
         (["--drain-seconds", "inf"], "--drain-seconds"),
@@ -208,5 +208,5 @@ def test_a_reader_that_never_reads_does_not_hold_up_the_end(caplog):
         server.stop()
         log.removeHandler(caplog.handler)
     assert [record.getMessage() for record in caplog.records] == [
-        "clients that left their last bytes were cut off: 1"
+        "clients with unread last bytes were disconnected: 1"
     ]

@@ -1,1 +1,1 @@
-"""What a client may ask, one endpoint a file."""
+"""The endpoints of the server, one in each file."""

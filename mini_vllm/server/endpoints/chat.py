@@ -28,15 +28,15 @@ from mini_vllm.text.formats import is_format
 from mini_vllm.text.reasoning import prompt_in_reasoning
 
 Tools = Sequence[Mapping[str, Any]]
-# The model cuts it into tokens while others wait.
+# The most characters of `say`: other requests wait while the model cuts them into tokens.
 _MOST_SAID = 20_000
 
 
 async def chat_completions(raw_request: HttpRequest) -> Reply:
     """Continue a conversation.
 
-    If `tool_choice` is none, the model sees no tools and all that it writes is content; if it names
-    a function, the model sees only that one, and must call it once. `required` demands a call.
+    If `tool_choice` is none, the model sees no tools and all its text is content. If it names a
+    function, the model sees only that function and must call it once. `required` demands a call.
 
     Raises:
         ApiError: the request is refused.
@@ -131,7 +131,7 @@ def _engine_request(
     if request.say is not None or request.tool_format is not None:
         return _say_request(service, request, prompt, params, tools)
     if service.reads_markers(calls=bool(tools)) and request.skip_special_tokens is None:
-        # The markers of many formats are special tokens; if skipped, no parser would see them.
+        # The markers of many formats are special tokens; a parser does not see skipped tokens.
         params = replace(params, skip_special_tokens=False)
     thinking = None
     if service.reasoning_format:
@@ -150,11 +150,13 @@ def _say_request(
     tools: Tools | None,
 ) -> Request:
     if request.say is None:
-        raise invalid("tool_format", "needs say: it is how to read that")
+        raise invalid("tool_format", "needs say: it is the format in which to read that text")
     if not service.can_say:
-        raise invalid("say", "cannot be had of this model; the embedded one and a --script say it")
+        raise invalid("say", "is not available here; serve the embedded model or a --script")
     if len(request.say) > _MOST_SAID:
-        raise invalid("say", f"has {len(request.say):,} characters; {_MOST_SAID:,} are the most")
+        raise invalid(
+            "say", f"has {len(request.say):,} characters; at most {_MOST_SAID:,} are allowed"
+        )
     format = request.tool_format
     if format is not None and not (service.tool_examples and is_format(format)):
         known = ", ".join(service.tool_examples) or "its own format only"
@@ -165,7 +167,7 @@ def _say_request(
         prompt.token_ids,
         params,
         request_id=say_id(request.say),
-        # A format that is named is read even where no tools are offered.
+        # A named format is read even if no tools are offered.
         tools=tuple(tools or ()) if tools or format else None,
         tool_format=format,
         thinking=False,

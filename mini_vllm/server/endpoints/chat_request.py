@@ -1,4 +1,4 @@
-"""What a client may ask of `/v1/chat/completions`, and how a chat template reads it."""
+"""The request to `/v1/chat/completions`, and its messages in the form of a chat template."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -21,7 +21,7 @@ class ContentPart(msgspec.Struct):
 
 
 class MessageFunction(msgspec.Struct):
-    """What was called. As in vLLM, the arguments may also come as an object, or not at all."""
+    """The called function. As in vLLM, the arguments may also be an object, or absent."""
 
     name: str
     arguments: str | dict[str, Any] | None = ""
@@ -40,7 +40,7 @@ class MessageToolCall(msgspec.Struct):
 
 
 class ChatCompletionMessage(msgspec.Struct):
-    """One turn of the conversation. Its reasoning has three names among clients."""
+    """One turn of the conversation. Clients use three names for its reasoning."""
 
     role: str
     content: str | list[ContentPart] | None = None
@@ -72,7 +72,7 @@ class AllowedTool(msgspec.Struct):
 
 
 class AllowedTools(msgspec.Struct):
-    """Which tools may be called, and whether one has to be."""
+    """The tools that may be called, and whether a call is required."""
 
     mode: Literal["auto", "required"]
     tools: list[AllowedTool]
@@ -93,17 +93,17 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
 
     Attributes:
         tools: JSON schemas, kept whole because templates read more of them than this server.
-        tool_choice: after `decode_chat_request` it is a mode or a name; of a choice of some tools
-            the mode is left, and `tools` are those that may be called. `required` and a name
+        tool_choice: after `decode_chat_request`, a mode or a name. A choice of some tools becomes
+            its mode, and `tools` then has only the tools that may be called. `required` and a name
             demand calls.
         parallel_tool_calls: false leaves out all calls but the first.
         max_completion_tokens: takes precedence over `max_tokens`, its old name.
-        continue_final_message: the answer goes on where the last message ends; only without
+        continue_final_message: continue the last message in the answer; only without
             `add_generation_prompt`.
         chat_template_kwargs: further variables of the chat template.
         reasoning_effort: one of those variables.
-        say: our own: what the model is to say, as `say_id` reads it.
-        tool_format: our own, with `say`: the tool-call format in which to read it.
+        say: a field of our own: the text that the model writes, as `say_id` reads it.
+        tool_format: a field of our own, with `say`: the tool-call format in which to read the text.
     """
 
     supported = frozenset(["continue_final_message"])
@@ -131,7 +131,7 @@ class ChatCompletionRequest(GenerationRequest, kw_only=True):
 
     @property
     def logprobs_param(self) -> tuple[str, int | None]:
-        """The field that says how many likeliest tokens to report, and its value."""
+        """The field with the number of likeliest tokens to report, and its value."""
         return "top_logprobs", (self.top_logprobs or 0) if self.logprobs else None
 
     @property
@@ -161,18 +161,18 @@ def decode_chat_request(body: bytes, limits: Limits) -> ChatCompletionRequest:
         raise invalid("top_logprobs", "needs logprobs; set that to true or leave this out")
     check_template_kwargs(request.chat_template_kwargs, limits)
     if request.continue_final_message and request.add_generation_prompt:
-        raise invalid("continue_final_message", "is set; set add_generation_prompt to false, too")
+        raise invalid("continue_final_message", "is set; also set add_generation_prompt to false")
     return request
 
 
 def check_messages(messages: list[ChatCompletionMessage], limits: Limits) -> None:
-    """Demand a conversation of text and of known roles, neither empty nor too long.
+    """Check that a conversation has only text and known roles, and is neither empty nor too long.
 
     Raises:
         ApiError: 400; it names the field.
     """
     if not messages:
-        raise invalid("messages", "is empty; send at least one")
+        raise invalid("messages", "is empty; send at least one message")
     check_at_most("messages", len(messages), limits.max_messages, "messages")
     length = 0
     for index, message in enumerate(messages):
@@ -196,7 +196,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def check_tools(tools: Tools | None, limits: Limits) -> None:
-    """Demand tools that the engine and its parsers understand.
+    """Check that the engine and its parsers support the tools.
 
     Raises:
         ApiError: 400; it names the field.
@@ -214,7 +214,7 @@ def check_tools(tools: Tools | None, limits: Limits) -> None:
 
 
 def check_template_kwargs(kwargs: dict[str, Any] | None, limits: Limits) -> None:
-    """Demand variables that are not nested too deep and leave the request's own fields alone.
+    """Check that variables are not nested too deeply and do not replace fields of the request.
 
     Raises:
         ApiError: 400; it names the field.
@@ -226,7 +226,7 @@ def check_template_kwargs(kwargs: dict[str, Any] | None, limits: Limits) -> None
 
 
 def _restrict_tools(request: ChatCompletionRequest) -> None:
-    """Leave a request the tools that its choice allows, and the mode as its choice."""
+    """Reduce a request's tools to those that its choice allows, and its choice to the mode."""
     choice = request.tool_choice
     if not isinstance(choice, AllowedToolChoice):
         return
@@ -264,11 +264,11 @@ def _tool_choice(request: ChatCompletionRequest) -> ToolChoice:
 def template_messages(
     messages: list[ChatCompletionMessage], limits: Limits
 ) -> list[dict[str, Any]]:
-    """Return a conversation as chat templates read it.
+    """Return a conversation in the form that chat templates read.
 
     As in vLLM, the parts of a content are joined by line breaks, missing content is `""`, and the
-    arguments of a call are passed as an object, not as its JSON text. Arguments that are no JSON
-    object, or nested too deep, stay the text that they are.
+    arguments of a call are passed as an object, not as its JSON text. Arguments that are not a JSON
+    object, or are nested too deeply, are passed as text, unchanged.
     """
     turns = []
     for message in messages:
@@ -283,7 +283,7 @@ def template_messages(
 
 
 def _names(message: ChatCompletionMessage) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of a message that are passed to the template as they are."""
+    """Yield the names and texts of a message that are passed to the template unchanged."""
     for name in ("name", "tool_call_id", "reasoning_content", "thinking", "reasoning"):
         text = getattr(message, name)
         if text is not None:
@@ -303,7 +303,7 @@ def _template_call(call: MessageToolCall, most: int) -> dict[str, Any]:
         arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         check_depth("arguments", arguments, most)
     except (msgspec.DecodeError, JsonDepthError, ApiError):
-        # Whatever a model wrote: a conversation that was refused here would be refused for ever.
+        # Any text of a model is accepted: a refused conversation would be refused forever.
         arguments = call.function.arguments
     function = {"name": call.function.name, "arguments": arguments}
     return {"id": call.id, "type": call.type, "function": function}
@@ -312,8 +312,8 @@ def _template_call(call: MessageToolCall, most: int) -> dict[str, Any]:
 def with_objects(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a conversation whose calls all have an object as arguments.
 
-    A text that is none becomes the member `arguments` of one, for templates that go through the
-    members.
+    Arguments that are a text become the member `arguments` of an object, for templates that iterate
+    over the members.
     """
     objects = []
     for turn in turns:

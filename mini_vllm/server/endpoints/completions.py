@@ -1,4 +1,4 @@
-"""`/v1/completions`: what a client may ask of it, and the answer."""
+"""`/v1/completions`: its request and its answer."""
 
 import secrets
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class CompletionRequest(GenerationRequest, kw_only=True):
 
     @property
     def logprobs_param(self) -> tuple[str, int | None]:
-        """The field that says how many likeliest tokens to report, and its value."""
+        """The field with the number of likeliest tokens to report, and its value."""
         return "logprobs", self.logprobs
 
 
@@ -88,7 +88,7 @@ def decode_completion_request(body: bytes, limits: Limits) -> CompletionRequest:
 
 
 def _check_prompt(param: str, prompt: Prompt) -> None:
-    """Demand that a prompt is not empty and has no negative ids.
+    """Check that a prompt is not empty and has no negative ids.
 
     Raises:
         ApiError: 400; it names the field.
@@ -137,7 +137,7 @@ async def completions(raw_request: HttpRequest) -> Reply:
     echoes = await _echoes(service, request, prompts, params)
     if only_echo:
         return _only_echo(head, echoes, stream=bool(request.stream))
-    # A completion is the whole text; what it means is up to the client.
+    # A completion is the whole text; the client interprets it.
     engine_requests = [Request(prompt, params, split_reasoning=False) for prompt in prompts]
     engine_requests = [
         await constrain(service, engine_request, request) for engine_request in engine_requests
@@ -170,7 +170,7 @@ async def _echoes(
 
 
 def _only_echo(head: StreamHead, echoes: Sequence[Echo], *, stream: bool) -> Response:
-    """Return an answer for which no model is asked."""
+    """Return an answer that needs no model."""
     reason = FinishReason.LENGTH
     if not stream:
         outputs = [CompletionOutput("", index, (), "", reason) for index in range(len(echoes))]

@@ -1,4 +1,4 @@
-"""A client that goes before it has its answer: what it asked for is cancelled in the engine."""
+"""A client that disconnects before it has its answer: its requests are cancelled in the engine."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ async def cancel_on_disconnect(
     Args:
         receive: of the ASGI request.
         cancel: cancels the client's choices.
-        wake: awaited now and then: it returns after how many seconds it is to be awaited again.
+        wake: awaited repeatedly; it returns the seconds until it is awaited again.
     """
     seconds = None if wake is None else await wake()
     while True:
@@ -37,7 +37,7 @@ async def cancel_on_disconnect(
 async def responses_unless_disconnected(
     handles: Sequence[Handle], receive: Receive
 ) -> list[Response] | None:
-    """Wait for the responses; return None, and cancel the requests, if the client goes before.
+    """Wait for the responses; if the client disconnects, cancel the requests and return None.
 
     Args:
         handles: of the client's requests.
@@ -51,7 +51,7 @@ async def responses_unless_disconnected(
         for handle in handles:
             handle.cancel()
 
-    # A task that is cancelled is silent; what `gather` returns complains of it to the log.
+    # A cancelled task is silent; the future that `gather` returns would log its cancellation.
     responses = asyncio.create_task(_responses(handles))
     gone = asyncio.create_task(cancel_on_disconnect(receive, cancel))
     try:
@@ -60,7 +60,7 @@ async def responses_unless_disconnected(
     finally:
         gone.cancel()
         responses.cancel()
-        # The server may also end the task that waits here.
+        # The server may also cancel the task that waits here.
         cancel()
 
 

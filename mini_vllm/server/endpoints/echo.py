@@ -15,7 +15,7 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 async def echo_of(
     service: Service, prompt: str | Sequence[int], token_ids: Sequence[int], logprobs: int | None
 ) -> Echo:
-    """Return what is repeated of a prompt.
+    """Return a prompt in the form in which the answer repeats it.
 
     Args:
         service: has the model.
@@ -24,7 +24,7 @@ async def echo_of(
         logprobs: how many likeliest tokens to report for each id, or None for no logprobs.
 
     Raises:
-        ApiError: 400; the model cannot say how likely a prompt is. 502; a remote one failed at it.
+        ApiError: 400, the model has no logprobs of a prompt; 502, a remote model failed.
     """
     text = prompt
     if not isinstance(text, str):
@@ -34,7 +34,7 @@ async def echo_of(
     if service.prompt_logprobs is None:
         raise invalid(
             "echo",
-            "with logprobs is for models that say how likely a prompt is; leave logprobs out",
+            "with logprobs needs a model that has logprobs of its prompt; leave logprobs out",
             code="unsupported_parameter",
         )
     try:

@@ -36,25 +36,25 @@ async def chat_prompt(
     add_special_tokens: bool = False,
     variables: Mapping[str, Any] | None = None,
 ) -> Prompt:
-    """Return the prompt of a conversation, by the model's template.
+    """Return the prompt of a conversation, rendered by the model's template.
 
-    Special tokens count where the template writes them. In a message they are text: nobody can type
-    their way out of it.
+    A special token is special only if the template writes it. In a message it is text, so a user
+    cannot end a message by typing it.
 
     Args:
         service: has the template.
         messages: the conversation.
-        tools: what the model may call.
+        tools: the tools that the model may call.
         add_generation_prompt: end with the opening of the assistant's turn.
         continue_final_message: end with the content of the last message, whose turn stays open.
-        add_special_tokens: add those that the tokenizer puts around a text.
-        variables: further ones of the template.
+        add_special_tokens: add the special tokens that the tokenizer puts around a text.
+        variables: further variables of the template.
 
     Raises:
-        ApiError: 400; the template refuses it, or its text cannot be encoded.
+        ApiError: 400; the template refuses the conversation, or its text cannot be encoded.
     """
     turns = template_messages(messages, service.limits)
-    # It stands where the final message ends, and goes together with all that comes behind it.
+    # It marks the end of the final message, and is removed together with all text after it.
     mark = f"continue-{secrets.token_hex(8)}" if continue_final_message else ""
     turns[-1]["content"] += mark
 
@@ -72,7 +72,7 @@ async def chat_prompt(
             raise invalid("continue_final_message", problem)
         text = rendered.text[: rendered.text.rindex(mark)] if mark else rendered.text
         spans = tuple(span for span in rendered.special_spans if span[1] <= len(text))
-        # What a message says never counts; where none looks like a special token, all are allowed.
+        # Special tokens in messages never count; if no message has any, all are allowed.
         allowed: AllowedSpecial = "all" if rendered.clean else At(spans)
         return Prompt(text, _encode(service, "messages", text, add_special_tokens, allowed))
 
@@ -80,10 +80,10 @@ async def chat_prompt(
 
 
 def render_either(render: Callable[[Any], Rendered], turns: list[dict[str, Any]]) -> Rendered:
-    """Render a conversation; once more if the template wants arguments of calls to be objects.
+    """Render a conversation; if the template refuses it, retry with calls' arguments as objects.
 
     Raises:
-        ChatTemplateError: the template refuses it.
+        ChatTemplateError: the template refuses the conversation.
     """
     try:
         return render(turns)
@@ -95,17 +95,17 @@ def render_either(render: Callable[[Any], Rendered], turns: list[dict[str, Any]]
 
 
 async def text_prompt(service: Service, text: str, *, add_special_tokens: bool) -> Prompt:
-    """Return the prompt of a text. As in vLLM, special tokens in it count: it has no other roles.
+    """Return the prompt of a text. As in vLLM, special tokens in the text are special.
 
     Raises:
-        ApiError: 400; it cannot be encoded.
+        ApiError: 400; the text cannot be encoded.
     """
     ids = await run_in_threadpool(_encode, service, "prompt", text, add_special_tokens, "all")
     return Prompt(text, ids)
 
 
 def check_logit_bias(service: Service, params: SamplingParams) -> None:
-    """Demand that the model can use the bias, and knows its ids.
+    """Check that the model can use the bias, and knows its ids.
 
     Raises:
         ApiError: 400.
@@ -119,7 +119,7 @@ def check_logit_bias(service: Service, params: SamplingParams) -> None:
 
 
 def check_known(service: Service, param: str, token_ids: Sequence[int]) -> None:
-    """Demand ids that the model knows.
+    """Check that the model knows the ids.
 
     Raises:
         ApiError: 400; it names the field and the id.

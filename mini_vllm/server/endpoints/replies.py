@@ -1,8 +1,8 @@
-"""From a request to the engine to its reply, streamed or whole, until the client has it or is gone.
+"""From a request to the engine to its reply, streamed or whole, until it is sent or cancelled.
 
-Either way the connection is watched: when the client goes, the engine is asked for the end, which
-comes within one iteration. A stream sends everything that waits in one piece, and breaks a long
-silence with a comment so that proxies keep the connection.
+In both forms the connection is watched: if the client disconnects, its requests are cancelled and
+end within one iteration. A stream sends all pending events in one piece, and breaks a long silence
+with a comment so that proxies keep the connection.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class EventStream:
         events: makes the events of chunks.
         channels: of the choices, in the order of their indices.
         read: reads the channels together.
-        ping_seconds: after so much silence a comment is sent.
+        ping_seconds: after this much silence a comment is sent.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class EventStream:
         self._last_sent = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the stream until it ends or the client goes."""
+        """Send the stream until it ends or the client disconnects."""
         await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
-        # Asked for once: the running loop costs a system call each time.
+        # Looked up once: getting the running loop costs a system call each time.
         self._now = asyncio.get_running_loop().time
         self._last_sent = self._now()
         watcher = asyncio.create_task(self._watch(receive, send))
@@ -83,8 +83,8 @@ class EventStream:
                     await self._send_batch(send, batch)
             last = self._events.end()
         except Exception:
-            _LOG.exception("a stream broke")
-            last = self._events.error(ApiError(500, "the server failed in the midst of the answer"))
+            _LOG.exception("a stream failed")
+            last = self._events.error(ApiError(500, "the server failed during the answer"))
         finally:
             watcher.cancel()
             self._cancel()
@@ -96,10 +96,10 @@ class EventStream:
             for index, chunk in batch:
                 frames += self._frames(index, chunk)
                 if chunk.finished and not chunk.reason.is_complete:
-                    # The stream ends with an error, so nobody will hear the other choices.
+                    # The stream ends with an error, so the client will not get the other choices.
                     self._cancel()
         finally:
-            # If one cannot be made, those before it still go out.
+            # If an event cannot be made, the events before it are still sent.
             await self._send(send, b"".join(frames))
 
     def _frames(self, index: int, chunk: StreamChunk) -> list[bytes]:
@@ -116,7 +116,7 @@ class EventStream:
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def _watch(self, receive: Receive, send: Send) -> None:
-        """Cancel when the client goes; break the silence until then."""
+        """Cancel when the client disconnects; break long silences until then."""
 
         async def ping() -> float:
             silent = self._now() - self._last_sent
@@ -160,15 +160,15 @@ async def reply_whole(
     receive: Receive,
     answer: Callable[[list[CompletionOutput]], Any],
 ) -> Response:
-    """Submit requests; return what `answer` makes of their choices.
+    """Submit requests; return the answer that `answer` makes of their choices.
 
-    If the client goes meanwhile, they are cancelled, and `answer` is not called.
+    If the client disconnects meanwhile, the requests are cancelled, and `answer` is not called.
 
     Raises:
         ApiError: 400, 429 or 503, the engine does not accept them; 500 or 502, a choice failed.
     """
     with engine_errors():
-        # What a client sends back as history must be calls that a template can show.
+        # A client sends calls back as history, so a template must be able to show them.
         handles = service.engine.submit(
             [replace(request, whole_calls=True) for request in requests]
         )
@@ -181,7 +181,7 @@ async def reply_whole(
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Turn what the engine raises into what a client is told.
+    """Turn exceptions of the engine into errors for the client.
 
     Raises:
         ApiError: 400, 429 or 503.

@@ -47,15 +47,15 @@ def decode_body(body: bytes, kind: type[T]) -> T:
     """Return a request.
 
     Args:
-        body: JSON in UTF-8. If a key occurs twice, the last one counts. A number like 2.0 is an
-            integer, too.
+        body: JSON in UTF-8. If a key occurs twice, the last value counts. A number like 2.0 is
+            also accepted as an integer.
         kind: the type of the request.
 
     Raises:
         ApiError: 400; the body is not JSON, is nested deeper than 256, or is not of that type.
     """
     try:
-        # As text: in fields that it skips, msgspec does not check that bytes are UTF-8.
+        # Decoded first: msgspec does not check the UTF-8 of fields that it skips.
         text = body.decode()
         check_json_depth(text)
         request: T = _decoder(kind).decode(text)
@@ -67,7 +67,7 @@ def decode_body(body: bytes, kind: type[T]) -> T:
     except msgspec.DecodeError as error:
         raise _not_json(body, error) from None
     except UnicodeDecodeError:
-        raise invalid(None, "the body is not UTF-8; encode it as that") from None
+        raise invalid(None, "the body is not UTF-8; encode it as UTF-8") from None
     except JsonDepthError as error:
         raise invalid(None, f"the body is {error}") from None
 
@@ -77,8 +77,8 @@ def convert_value(value: Any, kind: type[T], at: str) -> T:
 
     Args:
         value: a part of a body.
-        kind: what it must be.
-        at: where in the body it is.
+        kind: the type that it must have.
+        at: its path in the body.
 
     Raises:
         ApiError: 400; the value is not of that type.
@@ -90,7 +90,7 @@ def convert_value(value: Any, kind: type[T], at: str) -> T:
 
 
 def _with_integers(body: Any) -> Any:
-    """Return a body whose fields are integers where they are written as such a number: 2.0."""
+    """Return a body in which each float field with an integral value, such as 2.0, is an int."""
     if not isinstance(body, dict):
         return body
     return {
@@ -100,7 +100,7 @@ def _with_integers(body: Any) -> Any:
 
 
 def check_at_most(param: str, count: int, most: int, what: str) -> None:
-    """Demand that there are not too many of something.
+    """Check that a count is not above its limit.
 
     Raises:
         ApiError: 400; it names the field, the count, and the limit.
@@ -110,14 +110,14 @@ def check_at_most(param: str, count: int, most: int, what: str) -> None:
 
 
 def check_depth(param: str, value: Any, most: int) -> None:
-    """Demand that a JSON value is not nested too deep. A value without members has the depth 0.
+    """Check that a JSON value is not nested too deeply. A value without members has the depth 0.
 
     Raises:
         ApiError: 400; it names the field and the limit.
     """
     level: list[Any] = [value]
     for _ in range(most + 1):
-        # Level by level instead of recursively: a level of the value costs none of the stack.
+        # Level by level instead of recursively, so that a deep value does not use up the stack.
         level = [member for outer in level for member in _members(outer)]
         if not level:
             return
@@ -136,7 +136,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def _wrong_shape(error: msgspec.ValidationError, at: str = "") -> ApiError:
-    """Return msgspec's complaint, with the path spelled as clients of this API spell it."""
+    """Return msgspec's message as an error, with the path in the form that this API uses."""
     problem, _, path = str(error).partition(" - at `$")
     param = (at + path.removesuffix("`")).lstrip(".")
     missing = _MISSING.fullmatch(problem)
@@ -156,8 +156,8 @@ def _not_json(body: bytes, error: msgspec.DecodeError) -> ApiError:
 
 
 def _beyond_json(value: Any) -> tuple[str | None, str] | None:
-    """Return where a value is that Python's reader takes although JSON lacks it, and what it is."""
-    # A place is a chain of keys; spelled out for every value, places could fill the memory.
+    """Return the path and fault of a value that Python's reader accepts although it is not JSON."""
+    # A place is a chain of keys; a full path for every value could fill the memory.
     todo: list[tuple[_Place, Any]] = [(None, value)]
     while todo:
         place, value = todo.pop()

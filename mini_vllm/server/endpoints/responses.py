@@ -1,4 +1,4 @@
-"""`/v1/responses`: a chat in other words, whose answer is a list of items. Nothing is stored."""
+"""`/v1/responses`: a chat in another form, whose answer is a list of items. Nothing is stored."""
 
 import secrets
 from time import time
@@ -19,7 +19,7 @@ from mini_vllm.server.wire.responses_stream import ResponseHead, ResponsesStream
 
 
 async def responses(raw_request: HttpRequest) -> Reply:
-    """Continue a conversation that the request brings with it.
+    """Continue the conversation in the request.
 
     Raises:
         ApiError: the request is refused.

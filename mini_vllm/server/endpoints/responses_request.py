@@ -1,8 +1,8 @@
-"""What a client may ask of `/v1/responses`, said as the chat that asks the same.
+"""The request to `/v1/responses`, and its conversion to an equivalent chat request.
 
-Nothing is stored, whatever `store` says: each request brings the whole conversation. What only a
-server with a memory or with tools of its own could do is refused by name. All other fields mean
-what they mean in a chat, and are checked there.
+Nothing is stored, even if `store` is true: each request contains the whole conversation. Fields
+that need a server with a memory or with built-in tools are refused by name. All other fields mean
+the same as in a chat, and are checked there.
 """
 
 import re
@@ -19,27 +19,27 @@ from mini_vllm.server.wire.api_errors import ApiError, invalid
 
 
 class Reasoning(msgspec.Struct):
-    """How much the model is to think, and whether to sum that up, which nothing here does."""
+    """How much the model should reason, and whether to summarize that, which is not implemented."""
 
     effort: str | None = None
     summary: str | None = None
 
 
 class TextConfig(msgspec.Struct):
-    """What the text of the answer is to be like."""
+    """The form of the answer's text."""
 
     format: dict[str, Any] | None = None
     verbosity: str | None = None
 
 
 class ResponsesRequest(msgspec.Struct):
-    """The fields that a chat has under another name, or not at all.
+    """The fields that a chat has under another name, or does not have.
 
     Attributes:
-        input: what the user says, or the items of the conversation.
-        instructions: a system message before them.
-        include: further output; what is not there is refused.
-        metadata: goes back with the answer.
+        input: the user's text, or the items of the conversation.
+        instructions: a system message before these.
+        include: further output; any other than `reasoning.encrypted_content` is refused.
+        metadata: returned with the answer, unchanged.
     """
 
     input: str | list[dict[str, Any]]
@@ -86,7 +86,7 @@ class FunctionCall(msgspec.Struct):
 
 
 class FunctionCallOutput(msgspec.Struct):
-    """What a call returned."""
+    """The result of a call."""
 
     call_id: str
     output: str | list[Part]
@@ -103,7 +103,7 @@ class ReasoningItem(msgspec.Struct):
 def decode_responses_request(
     body: bytes, limits: Limits
 ) -> tuple[ResponsesRequest, ChatCompletionRequest]:
-    """Return the request of a body, and the chat that asks the same.
+    """Return the request of a body, and the equivalent chat request.
 
     Raises:
         ApiError: 400; it names the field.
@@ -132,10 +132,10 @@ def decode_responses_request(
 
 @contextmanager
 def chat_names() -> Iterator[None]:
-    """Name fields in errors as requests to `/v1/responses` do.
+    """Replace the names of fields in errors by their names in `/v1/responses`.
 
     Raises:
-        ApiError: what was raised, under the other name.
+        ApiError: the error that was raised, with the other name.
     """
     try:
         yield
@@ -151,7 +151,7 @@ def chat_names() -> Iterator[None]:
         ) from None
 
 
-# How chats call a field, as the beginning of a path, and how it is called here.
+# The name of a field in chats, as the beginning of a path, and its name here.
 _NAMES = (
     (r"messages.*", "input"),
     (r"max_completion_tokens", "max_output_tokens"),
@@ -162,10 +162,10 @@ _NAMES = (
     (r"((tool_choice\.)?tools\[\d+\])\.function", r"\1"),
 )
 
-# Of no influence on the answer, or, like `store`, without a choice.
+# Fields without influence on the answer; `store` has only one supported behaviour.
 _WITHOUT_INFLUENCE = ("store", "stream_options", "user", "max_tool_calls")
 
-# The values that ask for nothing; others are refused, not ignored.
+# Neutral values; other values are refused, not ignored.
 _NOT_THERE = {
     "background": False,
     "context_management": [],
@@ -179,7 +179,7 @@ _NOT_THERE = {
 _STATELESS = "nothing is stored here; send the whole conversation as input"
 _BY_AI_SDK = "as the AI SDK does with providerOptions: { openai: { store: false } }"
 _WHY = {"previous_response_id": _STATELESS, "conversation": _STATELESS}
-# Fields of chats that would change the answer, and what says the same here.
+# Fields of chats that would change the answer, and advice for each.
 _OF_CHATS = {
     "messages": "use input",
     "max_tokens": "use max_output_tokens",
@@ -204,16 +204,16 @@ def _check_there(request: ResponsesRequest, fields: dict[str, Any]) -> None:
                 code="unsupported_parameter",
             )
     for index, name in enumerate(request.include or ()):
-        # Reasoning goes out, and comes back, in plain text.
+        # Reasoning is sent and accepted in plain text.
         if name != _INCLUDED:
             raise invalid(f"include[{index}]", f"is {name!r:.60}; it must be {_INCLUDED!r}")
     summary = request.reasoning and request.reasoning.summary
     if summary not in (None, "auto"):
-        raise invalid("reasoning.summary", f"is {summary!r:.60}; there is only the whole reasoning")
+        raise invalid("reasoning.summary", f"is {summary!r:.60}; only the whole reasoning is sent")
 
 
 def _messages(request: ResponsesRequest, limits: Limits) -> list[dict[str, Any]]:
-    """Return the conversation as a chat has it: what the model said in a turn is one message."""
+    """Return the conversation in a chat's form: the model's items of one turn are one message."""
     messages: list[dict[str, Any]] = []
     if request.instructions:
         messages.append({"role": "system", "content": request.instructions})
@@ -234,9 +234,9 @@ def _messages(request: ResponsesRequest, limits: Limits) -> list[dict[str, Any]]
 
 
 def _continues(message: dict[str, Any], turn: dict[str, Any]) -> bool:
-    """Return whether the model said this in the same turn: reasoning, text and calls, in order.
+    """Return whether a message continues the model's turn: reasoning, text and calls, in order.
 
-    Text may also follow calls, since their results come after the whole turn.
+    Text may also follow calls, since the results of calls follow the whole turn.
     """
     if not message["role"] == turn["role"] == "assistant" or "reasoning_content" in message:
         return False
@@ -263,7 +263,7 @@ def _message(item: dict[str, Any], at: str) -> dict[str, Any]:
     if kind == "reasoning":
         return {"role": "assistant", "reasoning_content": _reasoning(item, at)}
     if kind == "item_reference":
-        why = "refers to an item, and nothing is stored here; send the item itself"
+        why = "refers to an item, but nothing is stored here; send the item itself"
         raise invalid(at, f"{why}, {_BY_AI_SDK}")
     known = "message, function_call, function_call_output, reasoning"
     raise invalid(f"{at}.type", f"is {kind!r:.60}; known types: {known}")
@@ -283,7 +283,7 @@ def _reasoning(item: dict[str, Any], at: str) -> str:
 
 
 def _text(content: str | Sequence[Part], at: str) -> str:
-    """Return a content as text; its parts are joined by line breaks, as those of a chat."""
+    """Return a content as text; its parts are joined by line breaks, as in a chat."""
     if isinstance(content, str):
         return content
     for index, part in enumerate(content):
@@ -293,7 +293,7 @@ def _text(content: str | Sequence[Part], at: str) -> str:
     return "\n".join(part.text or "" for part in content)
 
 
-# What takes a tool out of the requests of the Codex CLI.
+# Settings of the Codex CLI that remove a tool from its requests.
 _BY_CODEX = {
     "namespace": " (codex -c features.multi_agent=false)",
     "web_search": " (codex -c 'web_search=\"disabled\"')",
@@ -303,13 +303,13 @@ _BY_CODEX = {
 def _tool(tool: dict[str, Any], at: str) -> dict[str, Any]:
     kind = tool.get("type")
     if kind != "function":
-        why = f"is {kind!r:.60}; only functions are there, no built-in tools"
+        why = f"is {kind!r:.60}; only functions are supported, not built-in tools"
         raise invalid(f"{at}.type", why + _BY_CODEX.get(str(kind), ""))
     return {"type": "function", "function": _but_type(tool)}
 
 
 def _tool_choice(choice: str | dict[str, Any] | None) -> Any:
-    """Return a choice as chats spell it: what it says lies one level deeper there."""
+    """Return a choice in a chat's form, which nests its members one level deeper."""
     if not isinstance(choice, dict):
         return choice
     kind = choice.get("type")
@@ -323,12 +323,12 @@ def _tool_choice(choice: str | dict[str, Any] | None) -> Any:
 
 
 def _response_format(format: dict[str, Any] | None) -> Any:
-    """Return a format as chats spell it; whether it is there is decided where chats are."""
+    """Return a format in a chat's form; the chat endpoint checks whether it is supported."""
     if format is None or format.get("type") != "json_schema":
         return format
     return {"type": "json_schema", "json_schema": _but_type(format)}
 
 
 def _but_type(value: dict[str, Any]) -> dict[str, Any]:
-    """Return the members that say something; null is the same as nothing."""
+    """Return all members but `type` that are not null; null means the same as an absent member."""
     return {name: member for name, member in value.items() if name != "type" and member is not None}

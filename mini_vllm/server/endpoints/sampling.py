@@ -1,4 +1,4 @@
-"""The part of a request that says how to generate: the same for chats and completions."""
+"""The sampling fields of a request, which are the same for chats and completions."""
 
 from collections.abc import Callable
 from functools import cache
@@ -22,8 +22,8 @@ from mini_vllm.server.wire.api_errors import invalid
 class Unsupported(msgspec.Struct, kw_only=True):
     """Fields that would change the answer but are not implemented.
 
-    Each defaults to the value that changes nothing; any other value but null is refused, not
-    ignored. Fields without influence on the answer, such as `user` or `store`, are skipped.
+    Each defaults to its neutral value; any other value except null is refused, not ignored. Fields
+    without influence on the answer, such as `user` or `store`, are skipped.
     """
 
     allowed_token_ids: Any = None
@@ -69,7 +69,7 @@ class StreamOptions(msgspec.Struct):
 
     Attributes:
         include_usage: end with a chunk that counts the tokens.
-        continuous_usage_stats: count them in every chunk, too; vLLM's.
+        continuous_usage_stats: also count them in every chunk; a field of vLLM's.
     """
 
     include_usage: bool | None = None
@@ -77,16 +77,16 @@ class StreamOptions(msgspec.Struct):
 
 
 class GenerationRequest(Unsupported, kw_only=True):
-    """What chats and completions have in common. Null is the same as an absent field.
+    """The fields that chats and completions share. Null means the same as an absent field.
 
     Attributes:
-        supported: those of the unsupported fields that are not in a kind of request.
+        supported: fields of `Unsupported` that this kind of request does support.
         stop: one stop string or several.
-        logit_bias: by token id, as JSON has it: in a text.
+        logit_bias: by token id, which is a string in JSON.
         return_token_ids: add the ids of prompt and answer, as vLLM does.
-        return_tokens_as_token_ids: tell the tokens of logprobs by their ids, as vLLM does.
-        return_held: our own: add to each event what the layers of the text path hold, and the text
-            of its ids when each is decoded by itself.
+        return_tokens_as_token_ids: name the tokens of logprobs by their ids, as vLLM does.
+        return_held: a field of our own: add to each event the text that the layers of the text path
+            hold, and the text of its ids, each decoded by itself.
     """
 
     supported: ClassVar[frozenset[str]] = frozenset()
@@ -137,20 +137,20 @@ class GenerationRequest(Unsupported, kw_only=True):
 def _unsupported(
     kind: type[GenerationRequest],
 ) -> tuple[dict[str, Any], Callable[[GenerationRequest], tuple[Any, ...]]]:
-    """Return the fields that a kind of request lacks, their neutral values, and their reader."""
+    """Return the neutral values of the fields that a kind of request lacks, and their getter."""
     neutral = {name: _NEUTRAL[name] for name in _NEUTRAL if name not in kind.supported}
     return neutral, attrgetter(*neutral)
 
 
 def check_generation(request: GenerationRequest) -> None:
-    """Refuse what is not implemented, and stream options where nothing streams.
+    """Refuse fields that are not implemented, and stream options without a stream.
 
     Raises:
         ApiError: 400; it names the field.
     """
     neutral, values_of = _unsupported(type(request))
     values = values_of(request)
-    # Mostly nothing of it is there: one look at all.
+    # Requests rarely have such fields, so all values are compared at once.
     if values != (*neutral.values(),):
         for name, value in zip(neutral, values, strict=True):
             if value is not None and value != neutral[name]:
@@ -166,13 +166,13 @@ def to_sampling_params(
     default_max_tokens: int,
     logprobs_param: tuple[str, int | None],
 ) -> SamplingParams:
-    """Return how to generate, checked against the limits.
+    """Return the sampling parameters of a request, checked against the limits.
 
     Args:
         request: a decoded request.
-        limits: how much it may ask for.
+        limits: how much the request may ask for.
         default_max_tokens: the most tokens of the answer if the request sets no limit.
-        logprobs_param: the field that says how many likeliest tokens to report, and its value.
+        logprobs_param: the field with the number of likeliest tokens to report, and its value.
 
     Raises:
         ApiError: 400; it names the field, its value and the range.

@@ -1,7 +1,7 @@
-"""What an answer must look like: `response_format`, `structured_outputs`, and demanded calls.
+"""The form of an answer: `response_format`, `structured_outputs`, and demanded calls.
 
-All of them become a grammar, which is compiled before a token is made: what is malformed, or fits
-no text, is status 400.
+All of them become a grammar, which is compiled before a token is made. A malformed grammar, or a
+grammar that fits no text, is status 400.
 """
 
 import json
@@ -22,15 +22,15 @@ from mini_vllm.text.call_grammar import call_grammar
 from mini_vllm.text.reasoning_formats import find_reasoning_format
 from mini_vllm.text.whole_json import JsonDepthError, load_json
 
-# Fields that vLLM once had: 0.33.0 ignores them (entrypoints/serve/engine/protocol.py).
+# Former fields of vLLM: 0.33.0 ignores them (entrypoints/serve/engine/protocol.py).
 GUIDED = {
-    f"guided_{kind}": f'is gone from vLLM, and here; send structured_outputs: {{"{kind}": ...}}'
+    f"guided_{kind}": f'was removed from vLLM, and here; send structured_outputs: {{"{kind}": ...}}'
     for kind in ("choice", "grammar", "json", "regex")
 }
 
 
 class JsonSchemaFormat(msgspec.Struct):
-    """A schema, and what OpenAI calls it."""
+    """A schema, in the form of OpenAI's `json_schema`."""
 
     schema: dict[str, Any] | bool | None = None
     name: str | None = None
@@ -38,14 +38,17 @@ class JsonSchemaFormat(msgspec.Struct):
 
 
 class ResponseFormat(msgspec.Struct):
-    """OpenAI's way to ask: `text`, `json_object` or `json_schema`."""
+    """OpenAI's field for the form of an answer: `text`, `json_object` or `json_schema`."""
 
     type: str
     json_schema: JsonSchemaFormat | None = None
 
 
 class StructuredOutputs(msgspec.Struct):
-    """vLLM's way to ask: exactly one of the kinds. See `StructuredOutputsParams`."""
+    """vLLM's field for the form of an answer. Exactly one kind is set.
+
+    See `StructuredOutputsParams`.
+    """
 
     json: dict[str, Any] | bool | str | None = None
     regex: str | None = None
@@ -66,7 +69,7 @@ class ConstrainedRequest(Protocol):
 
 
 def constraint_of(request: ConstrainedRequest, most_depth: int) -> StructuredOutputsParams | None:
-    """Return what an answer must look like, or None for any text.
+    """Return the form that an answer must have, or None for any text.
 
     Raises:
         ApiError: 400; it names the field.
@@ -76,7 +79,7 @@ def constraint_of(request: ConstrainedRequest, most_depth: int) -> StructuredOut
     if options is None:
         return formatted
     if formatted is not None:
-        raise invalid("structured_outputs", "and response_format were both given; leave one out")
+        raise invalid("structured_outputs", "is set beside response_format; leave one of them out")
     return _of_structured_outputs(options, most_depth)
 
 
@@ -126,7 +129,7 @@ def _schema(at: str, schema: Any, most_depth: int) -> str:
             raise invalid(at, f"is not JSON: {error}") from None
     if not isinstance(schema, dict | bool):
         raise invalid(at, f"is {str(schema)[:60]}; a schema is an object")
-    # A level of a value takes two of its schema: `properties`, and the property.
+    # A level of a value takes two levels of its schema: `properties`, and the property.
     check_depth(at, schema, 2 * most_depth)
     return json.dumps(schema)
 
@@ -140,19 +143,19 @@ async def constrain(
     parallel: bool = True,
     reasons: bool = False,
 ) -> Request:
-    """Return a request whose output is held to what was asked.
+    """Return a request to the engine whose output is constrained to the requested form.
 
     Args:
         service: compiles the grammar.
-        engine_request: what to generate. Its tools are those that may be called.
-        request: says what an answer must look like.
-        demands_call: whether there must be a call; then there is no answer beside calls.
+        engine_request: what to generate. Its tools are the tools that may be called.
+        request: has the form of the answer.
+        demands_call: whether there must be a call; there is then no answer besides calls.
         parallel: whether there may be several calls.
-        reasons: whether reasoning, which is held to nothing, may come first.
+        reasons: whether the answer may begin with reasoning, which has no constraint.
 
     Raises:
-        ApiError: 400, it is malformed or fits no text, the message has the reason; 501, the server
-            lacks the package that it takes.
+        ApiError: 400, the form is malformed or fits no text, and the message has the reason; 501,
+            the server lacks the required package.
     """
     constraint = constraint_of(request, service.limits.max_schema_depth)
     if constraint is None and not demands_call:
@@ -196,11 +199,11 @@ def _with_calls(
 def _after_reasoning(
     service: Service, engine_request: Request, constraint: StructuredOutputsParams
 ) -> StructuredOutputsParams:
-    """Return what was asked, behind reasoning of any text: only the answer is held to it."""
+    """Return the constraint with free reasoning before it: only the answer is constrained."""
     assert service.reasoning_format is not None
     format, lark = find_reasoning_format(service.reasoning_format), lark_of(constraint)
     if len(re.findall(r"\bstart\b", lark)) > 1:
-        raise ValueError("another rule uses its rule start, which has to come behind reasoning")
+        raise ValueError("another rule refers to the rule start, which must follow the reasoning")
     manager = service.engine.structured_outputs
     rules = [re.sub(r"\bstart\b", "reasoned_answer", lark)]
     for number, closing in enumerate(format.closings):

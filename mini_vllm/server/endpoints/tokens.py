@@ -1,4 +1,4 @@
-"""`/tokenize` and `/detokenize`, as vLLM has them."""
+"""`/tokenize` and `/detokenize`, as in vLLM."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ class TokenizeRequest(msgspec.Struct, kw_only=True):
 
 
 class TokenizeResponse(msgspec.Struct):
-    """The ids of a text, how many they are, and how many the model can read."""
+    """The ids of a text, their number, and the number that fits the model's context."""
 
     count: int
     max_model_len: int

@@ -1,6 +1,6 @@
-"""Answers that are one JSON value, and errors as the OpenAI API spells them.
+"""Answers that are one JSON value, and errors in the form of the OpenAI API.
 
-What an exception of the engine means to a client is decided where it is caught, not here.
+The code that catches an exception of the engine decides its status; this module does not.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _LINE_ENDS = (
 
 
 def encode_line(value: Any) -> bytes:
-    """Return a value as UTF-8 JSON that is a single line by anyone's rules.
+    """Return a value as UTF-8 JSON that is a single line for every definition of a line.
 
     Raises:
         UnicodeEncodeError: a string contains a lone surrogate.
@@ -50,8 +50,8 @@ class ApiError(Exception):
     """An answer that reports an error.
 
     Attributes:
-        status: the HTTP status. In the middle of a stream it is too late to send it.
-        message: what is wrong and how to fix it, for people.
+        status: the HTTP status; it cannot be sent in the middle of a stream.
+        message: the problem and its solution, for people.
         type: the kind of error, as clients know it; by default the usual one for the status.
         param: the field at fault, such as `messages[0].role`, or None.
         code: a name for programs, or None.
@@ -104,9 +104,9 @@ def invalid(param: str | None, problem: str, *, code: str | None = None) -> ApiE
 def broken_off(reason: FinishReason, cause: BaseException | None = None) -> ApiError:
     """Return the error for an answer that was cut short.
 
-    The API has no `finish_reason` for that. Why an engine failed belongs in its log, not in the
-    answer; that a model elsewhere did is 502, with its cause, and that a model did not say what was
-    demanded of it is told, too.
+    The API has no `finish_reason` for that. The answer reports two causes: a remote model failed
+    (502), or a model wrote an id outside the request's grammar. The reason for any other failure of
+    the engine belongs in its log, not in the answer.
     """
     if isinstance(cause, RemoteModelError):
         return ApiError(HTTPStatus.BAD_GATEWAY, str(cause), code="model_unavailable")
@@ -133,6 +133,6 @@ _HEADERS = {
 
 
 def error_response(error: ApiError, headers: Mapping[str, str] | None = None) -> JsonResponse:
-    """Return the response for an error; where a retry may help, it says when."""
+    """Return the response for an error; it says when to retry, if a retry may help."""
     headers = {**_HEADERS.get(error.status, {}), **(headers or {})}
     return JsonResponse(error.body, status_code=error.status, headers=headers)

@@ -1,10 +1,10 @@
 """From events to the deltas of a chat: the one rule that streams and whole messages share.
 
-A delta carries one kind of news, and at most one tool-call entry, so that even a client that looks
-only at `content` or `tool_calls[0]` misses nothing. A call opens with id, type, name and empty
-arguments; arguments that came with the same events follow in a delta of their own.
+A delta has one kind of content, and at most one tool-call entry, so that even a client that reads
+only `content` or `tool_calls[0]` misses nothing. A call opens with id, type, name and empty
+arguments; arguments in the same list of events follow in a separate delta.
 
-Reasoning goes out as `reasoning_content`, the name that DeepSeek gave it and most clients know.
+Reasoning is sent as `reasoning_content`, DeepSeek's name for it, which most clients know.
 """
 
 import secrets
@@ -35,7 +35,7 @@ class DeltaFunctionCall(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class DeltaToolCall(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """News of one call. Clients join strings by `index`, so id, type and name are sent once."""
+    """A delta of one call. Clients join strings by `index`, so id, type and name are sent once."""
 
     index: int
     id: str | None = None
@@ -44,7 +44,7 @@ class DeltaToolCall(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class DeltaMessage(msgspec.Struct, omit_defaults=True):
-    """News of a message. A field without news is left out, not null."""
+    """A delta of a message. A field that it does not change is left out, not null."""
 
     role: str | None = None
     content: str | None = None
@@ -53,27 +53,27 @@ class DeltaMessage(msgspec.Struct, omit_defaults=True):
 
 
 def new_call_id() -> str:
-    """Return an id for a call that the model gave none."""
+    """Return an id for a call to which the model gave none."""
     return f"call_{secrets.token_hex(12)}"
 
 
 class MessageFold:
     """Turns the events of one choice into deltas.
 
-    If a call breaks off in a stream, what was announced of it stands and the rest of the model's
-    words become content, so nothing is lost; such a call does not make the answer end with
+    If a call breaks off in a stream, its announced part is not retracted, and the rest of the
+    model's text becomes content, so nothing is lost; such a call does not make the answer end with
     `tool_calls`. A whole answer has no such call: see `mini_vllm.engine.whole_calls`.
 
     Args:
         named_function: the request chose a function by its name.
         parallel_tool_calls: false drops all calls but the first, as vLLM does: the model made
-            them, the client never hears of them.
-        strip: leave out the white space beside calls; see `WhiteSpaceStrip`.
+            these calls, but the client does not get them.
+        strip: leave out the white space around calls; see `WhiteSpaceStrip`.
         new_id: makes ids for calls.
 
     Attributes:
         completed: how many calls were reported in full.
-        strip: the filter of white space that the text goes through, or None.
+        strip: the filter of white space that the text passes, or None.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class MessageFold:
         self.completed = 0
 
     def feed(self, events: Iterable[Event], *, finished: bool) -> list[DeltaMessage]:
-        """Return the deltas of the next events; neighbours of one kind become one.
+        """Return the deltas of the next events; adjacent events of one kind become one delta.
 
         Args:
             events: the next ones.
@@ -131,7 +131,7 @@ class MessageFold:
 
 
 def kind_of(event: Event) -> tuple[type[Event], int]:
-    """Return which kind of news an event is, and of which call."""
+    """Return the kind of delta that an event belongs to, and the index of its call."""
     if isinstance(event, TextDelta | Malformed):
         return TextDelta, 0
     if isinstance(event, ReasoningDelta):
@@ -158,5 +158,5 @@ def _delta(kind: type[Event], index: int, text: str) -> DeltaMessage:
 
 
 def encodable(text: str) -> str:
-    """Return a name with each lone surrogate (a model wrote `"\\ud800"`) replaced by U+FFFD."""
+    """Return a name with each lone surrogate (the model wrote `"\\ud800"`) replaced by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,8 +1,9 @@
 """Chats on the wire: streamed as `chat.completion.chunk`, or whole as `chat.completion`.
 
-Streamed, each choice first sends its role; then text, reasoning and calls as they arrive, one kind
-in an event; then an empty delta with `finish_reason`. A whole message is the sum of those deltas,
-so the two cannot disagree, except on calls that break off: there they are content.
+A streamed choice first sends its role; then text, reasoning and calls as they arrive, one kind in
+an event; then an empty delta with `finish_reason`. A whole message is the sum of those deltas, so
+the two forms cannot disagree. Calls that break off are the exception: in a whole message they are
+content.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from mini_vllm.server.wire.sse import SseStream, StreamHead, Usage
 
 
 class ChatStreamChoice(msgspec.Struct):
-    """News of one choice. `stop_reason`, what stopped it, is vLLM's and comes with the last."""
+    """A delta of one choice. vLLM's `stop_reason` is the stop that ended it, in the last delta."""
 
     index: int
     delta: DeltaMessage
@@ -88,7 +89,7 @@ class AnswerToolCall(msgspec.Struct):
 
 
 class AnswerMessage(msgspec.Struct):
-    """What the model says. Content is null beside calls alone, and `""` if there is nothing."""
+    """The model's message. Content is null if there are only calls, and `""` if it is empty."""
 
     role: str
     content: str | None
@@ -125,12 +126,12 @@ def chat_response(
     """Return the answer made of finished choices.
 
     Args:
-        head: as for a stream; what concerns streaming alone is ignored.
+        head: as for a stream; its options of streaming are ignored.
         outputs: the choices.
         **options: see `MessageFold`.
 
     Raises:
-        ApiError: 500, or 502 where a remote model is at fault; a choice was cut short.
+        ApiError: 500, or 502 if a remote model is at fault; a choice was cut short.
     """
     tells_ids, completion_tokens = head.prompt_token_ids is not None, 0
     choices = []

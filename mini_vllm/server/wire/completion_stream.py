@@ -15,7 +15,7 @@ OBJECT = "text_completion"
 
 
 class CompletionChoice(msgspec.Struct):
-    """One text, or news of it. `stop_reason` and `token_ids` are vLLM's."""
+    """One text, or a piece of it. `stop_reason` and `token_ids` are vLLM's."""
 
     index: int
     text: str
@@ -30,8 +30,8 @@ class Echo(NamedTuple):
 
     Attributes:
         text: the prompt.
-        steps: its logprobs; None if nobody asked.
-        special_ids: the special tokens, of which `text` may lack some that `steps` have.
+        steps: its logprobs; None if the client did not ask for them.
+        special_ids: the special tokens; `text` may lack some that `steps` have.
     """
 
     text: str
@@ -56,7 +56,7 @@ class CompletionWriter:
         self._lists = _lists_of(head)
 
     def opening(self) -> list[Any]:
-        """Return the prompt if it is echoed: otherwise a completion begins with its text."""
+        """Return the prompt if it is echoed; otherwise a completion begins with its text."""
         if self._echo is None:
             return []
         lists = self._echo.logprobs(self._lists)
@@ -89,7 +89,7 @@ def completion_stream(head: StreamHead, echoes: Sequence[Echo] = ()) -> SseStrea
     """Return the events of completions; choices are numbered across all prompts.
 
     Args:
-        head: what is known before the first token.
+        head: the part of the answer that is known before the first token.
         echoes: for each choice its prompt, or none at all.
     """
     writers = [
@@ -105,12 +105,12 @@ def completion_response(
     """Return the answer made of finished choices; a choice's index is its place.
 
     Args:
-        head: as for a stream; what concerns streaming alone is ignored.
+        head: as for a stream; its options of streaming are ignored.
         outputs: the choices, prompt by prompt.
         echoes: for each choice its prompt, or none at all.
 
     Raises:
-        ApiError: 500, or 502 where a remote model is at fault; a choice was cut short.
+        ApiError: 500, or 502 if a remote model is at fault; a choice was cut short.
     """
     prompt = UNSET if head.prompt_token_ids is None else head.prompt_token_ids
     choices, completion_tokens = [], 0

@@ -1,8 +1,8 @@
 """Logprobs on the wire: a list of tokens for chats, four parallel lists for completions.
 
 A token's string is its own bytes decoded, so half a character is U+FFFD. A chat also lists the
-bytes; joined over all tokens, they are the text. Where a client asks for ids instead, as vLLM's
-`return_tokens_as_token_ids` does, the string of token 5 is `token_id:5`.
+bytes; joined over all tokens, they are the text. If a client asks for ids instead, as with vLLM's
+`return_tokens_as_token_ids`, the string of token 5 is `token_id:5`.
 """
 
 from codecs import getincrementaldecoder
@@ -25,7 +25,7 @@ class TopLogprob(msgspec.Struct):
 
 
 class ChatTokenLogprob(msgspec.Struct):
-    """The token that was chosen, and the likeliest ones, best first."""
+    """The chosen token, and the likeliest tokens, best first."""
 
     token: str
     logprob: float
@@ -34,15 +34,15 @@ class ChatTokenLogprob(msgspec.Struct):
 
 
 class ChatLogprobs(msgspec.Struct):
-    """The logprobs of a chat's choice, or of a part of one."""
+    """The logprobs of a chat's choice, or of a part of a choice."""
 
     content: list[ChatTokenLogprob]
 
 
 class CompletionLogprobs(msgspec.Struct):
-    """The logprobs of a completion's choice, or of a part of one: four lists of equal length.
+    """The logprobs of a completion's choice, or of a part of it: four lists of equal length.
 
-    The first token of a prompt has none.
+    The first token of a prompt has no logprobs.
     """
 
     tokens: list[str]
@@ -52,7 +52,7 @@ class CompletionLogprobs(msgspec.Struct):
 
 
 def joined(parts: Iterable[CompletionLogprobs]) -> CompletionLogprobs:
-    """Return the lists of all parts, one behind the other."""
+    """Return the lists of all parts, one after the other."""
     whole = CompletionLogprobs([], [], [], [])
     for part in parts:
         whole.tokens += part.tokens
@@ -63,7 +63,7 @@ def joined(parts: Iterable[CompletionLogprobs]) -> CompletionLogprobs:
 
 
 def chat_logprobs(steps: Iterable[TokenLogprobs], *, as_ids: bool = False) -> ChatLogprobs:
-    """Return the logprobs of some steps for a chat; tokens are told by their ids if so wished."""
+    """Return the logprobs of some steps for a chat; with `as_ids`, tokens are named by ids."""
 
     def parts(entry: LogprobEntry) -> tuple[str, float, list[int]]:
         return _token(entry, as_ids), _logprob(entry), list(entry.piece)
@@ -81,18 +81,18 @@ def _token(entry: LogprobEntry, as_ids: bool) -> str:
 
 
 def _logprob(entry: LogprobEntry) -> float:
-    # In this order NaN becomes the least, too.
+    # In this order NaN also becomes the least.
     return max(_LEAST, entry.logprob)
 
 
 class CompletionLogprobsStream:
     """Makes the four lists, and counts characters for `text_offset`.
 
-    A token's offset is where the first character that it has a part of begins, in the text that the
-    client gets. vLLM counts special tokens too that the text leaves out.
+    A token's offset is the start of the first character that it has a part of, in the text that the
+    client gets. vLLM also counts special tokens that the text leaves out.
 
     Args:
-        as_ids: tell tokens by their ids.
+        as_ids: name tokens by their ids.
         hidden_ids: the special tokens that answers leave out.
     """
 
@@ -112,10 +112,10 @@ class CompletionLogprobsStream:
         """Return the logprobs of the next steps for a completion.
 
         Args:
-            steps: a token alone stands for one without logprobs.
+            steps: the steps; a `LogprobEntry` is a token without logprobs.
             prompt: the text, if the steps are those of a prompt: it has the special tokens that the
-                client spelled, and none that encoding added.
-            special_ids: which tokens of a prompt are special.
+                client wrote, but not those that encoding added.
+            special_ids: the ids of the special tokens of a prompt.
         """
         hidden_ids = self._hidden_ids if prompt is None else special_ids
         lists = CompletionLogprobs([], [], [], [])
@@ -134,7 +134,7 @@ class CompletionLogprobsStream:
         return lists
 
     def _close_character(self, piece: bytes) -> None:
-        """Count an open character as U+FFFD if the next bytes are none of its own."""
+        """Count an incomplete character as U+FFFD if the next bytes do not belong to it."""
         begun = self._decoder.getstate()[0]
         if not begun or not piece:
             return
@@ -144,7 +144,7 @@ class CompletionLogprobsStream:
             self._length += len(self._decoder.decode(b"", final=True))
 
     def _by_token(self, step: TokenLogprobs) -> dict[str, float]:
-        """Return the likeliest and the chosen one; of tokens that look alike, the likeliest."""
+        """Return the likeliest tokens and the chosen token; of equal strings, the likeliest."""
         best: dict[str, float] = {}
         for entry in (*step.top, step.chosen):
             best.setdefault(_token(entry, self._as_ids), _logprob(entry))

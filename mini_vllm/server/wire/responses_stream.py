@@ -1,9 +1,9 @@
 """Answers of `/v1/responses` on the wire: a list of items, streamed event by event, or whole.
 
-An item is a message, reasoning, or a call. Streamed, each is added, grows by deltas and is done
-before the next one is added; every event has a name and a number. The last event has the whole
-response, made of the same items, so stream and whole cannot disagree, except on calls that break
-off: whole, they are text, as in a chat.
+An item is a message, reasoning, or a call. In a stream, each item is added, grows by deltas and is
+done before the next item is added; every event has a name and a number. The last event has the
+whole response, made of the same items, so a streamed and a whole answer cannot disagree. Calls that
+break off are the exception: in a whole answer they are text, as in a chat.
 
 Unlike a chat, the stream has no `[DONE]`: its last event is `response.completed`,
 `response.incomplete` or `response.failed`.
@@ -31,10 +31,10 @@ from mini_vllm.text.events import CallEnd, CallStart, Event, ReasoningDelta, Tex
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """What is known of a response before its first token.
+    """The part of a response that is known before its first token.
 
     Attributes:
-        fields: of the response, those that never change.
+        fields: the fields of the response that never change.
         prompt_tokens: how many tokens the prompt has.
         count: returns how many tokens a text has.
     """
@@ -46,14 +46,14 @@ class ResponseHead:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How one kind of item is written.
+    """The form in which one kind of item is written.
 
     Attributes:
-        prefix: of its ids.
+        prefix: of the item's ids.
         events: the name of its deltas, before `.delta` and `.done`.
         grows: the field of its text.
         head: its fields that never change.
-        part: the fields of its one part, if it has parts.
+        part: the fields of its single part, or None for an item without parts.
         delta: further fields of its deltas.
     """
 
@@ -89,7 +89,7 @@ def new_item_id(prefix: str) -> str:
 
 
 class _OpenItem:
-    """The item that grows; its methods return events, without their numbers."""
+    """The item that is growing; its methods return events, without their numbers."""
 
     def __init__(self, form: _Form, id: str, index: int) -> None:
         self.form = form
@@ -99,18 +99,18 @@ class _OpenItem:
 
     @property
     def text(self) -> str:
-        """What it says by now."""
+        """The text of the item so far."""
         return "".join(self._texts)
 
     def value(self, status: str, *, opening: bool = False) -> dict[str, Any]:
-        """Return the item as the API has it; an opening one has no part yet."""
+        """Return the item in the API's form; with `opening`, it has no part yet."""
         item = {**self.form.head, "id": self._id, "status": status}
         if self.form.part is None:
             return {**item, self.form.grows: self.text}
         return {**item, "content": [] if opening else [self._part()]}
 
     def added(self) -> list[dict[str, Any]]:
-        """Open it."""
+        """Return the events that open the item."""
         item = self.value("in_progress", opening=True)
         events = [{"type": "response.output_item.added", "output_index": self._index, "item": item}]
         if self.form.part is not None:
@@ -118,12 +118,12 @@ class _OpenItem:
         return events
 
     def delta(self, text: str) -> dict[str, Any]:
-        """Let it grow."""
+        """Add text to the item; return the event."""
         self._texts.append(text)
         return self._event(f"{self.form.events}.delta", delta=text, **self.form.delta)
 
     def done(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        """Close it, with its final value."""
+        """Return the events that close the item, with its final value."""
         fields = {self.form.grows: self.text, **self.form.delta}
         if self.form.part is None:
             fields["name"] = self.form.head["name"]
@@ -142,18 +142,18 @@ class _OpenItem:
 
 
 class ResponseItems:
-    """Turns the events of an answer into items, and into what a stream tells of them.
+    """Turns the events of an answer into items, and into the events of a stream.
 
-    A call that breaks off is an item that is incomplete, and the rest of the model's words become a
+    A call that breaks off is an incomplete item, and the rest of the model's text becomes a
     message, so nothing is lost.
 
     Args:
         parallel_tool_calls: false drops all calls but the first.
-        strip: leave out the white space beside calls; see `WhiteSpaceStrip`.
+        strip: leave out the white space around calls; see `WhiteSpaceStrip`.
         new_id: makes ids of items, by their prefix.
 
     Attributes:
-        output: the items that are done, as the API has them.
+        output: the finished items, in the API's form.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class ResponseItems:
         self.output: list[dict[str, Any]] = []
 
     def feed(self, events: Iterable[Event], *, finished: bool) -> list[dict[str, Any]]:
-        """Return what a stream tells of the next events.
+        """Return the stream's events for the next events of the answer.
 
         Args:
             events: the next ones.
@@ -199,7 +199,7 @@ class ResponseItems:
         """Close the open item, if there is one.
 
         Args:
-            status: of the item; by default a call is incomplete and all else completed.
+            status: of the item; by default a call is incomplete and any other item is completed.
         """
         item, self._open = self._open, None
         if item is None:
@@ -241,7 +241,7 @@ class ResponsesStream:
         self._closed = False
 
     def start(self) -> bytes:
-        """Return the events that come before any token."""
+        """Return the events before any token."""
         response = _response(self._head, "in_progress")
         return self._frames(
             [
@@ -251,7 +251,7 @@ class ResponsesStream:
         )
 
     def feed(self, index: int, chunk: StreamChunk) -> bytes:
-        """Return the events of a chunk; there is only one choice, of index 0."""
+        """Return the events of a chunk; the only choice has the index 0."""
         if self._closed:
             return b""
         self._output_tokens += len(chunk.token_ids)
@@ -324,7 +324,7 @@ def _ended(
         "input_tokens": head.prompt_tokens,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": output_tokens,
-        # Counted by its text, because nobody else knows which ids were read as reasoning.
+        # Counted by its text, because no layer records which ids were read as reasoning.
         "output_tokens_details": {
             "reasoning_tokens": min(head.count(reasoning), output_tokens) if reasoning else 0
         },

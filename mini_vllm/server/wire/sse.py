@@ -1,10 +1,10 @@
-"""Server-sent events: how one is framed, and one answer as events, from the first to `[DONE]`.
+"""Server-sent events: the framing of an event, and an answer as events, from the first to `[DONE]`.
 
 An event is one line of JSON between `data: ` and an empty line; it has no name, id or retry time,
-because clients of this API look at `data` alone. Whatever happens, a stream ends with `[DONE]`,
-and only once: clients wait for it.
+because clients of this API read only `data`. Every stream, even with an error, ends with exactly
+one `[DONE]`: clients wait for it.
 
-Chats and completions share all of this. How a choice is written is up to a `ChoiceWriter`.
+Chats and completions share all of this. A `ChoiceWriter` decides how a choice is written.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -24,12 +24,17 @@ PING = b": ping\n\n"
 
 
 def frame(value: Any) -> bytes:
-    """Return one event. It raises what `encode_line` raises."""
+    """Return one event.
+
+    Raises:
+        UnicodeEncodeError: a string contains a lone surrogate.
+        TypeError: JSON cannot represent the value.
+    """
     return b"data: " + encode_line(value) + b"\n\n"
 
 
 class Usage(msgspec.Struct):
-    """How many tokens there were. A prompt's count once, however many choices it has."""
+    """The numbers of tokens. A prompt's tokens count once, however many choices it has."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -37,15 +42,15 @@ class Usage(msgspec.Struct):
 
     @classmethod
     def of(cls, prompt_tokens: int, completion_tokens: int) -> "Usage":
-        """Return both and their sum."""
+        """Return the usage with both numbers and their sum."""
         return cls(prompt_tokens, completion_tokens, prompt_tokens + completion_tokens)
 
 
 class HeldReport(msgspec.Struct):
-    """What the layers of the text path hold after a chunk.
+    """The text that the layers of the text path hold after a chunk.
 
     Attributes:
-        token_ids: the new ids. If a chunk makes several events, the first one carries them.
+        token_ids: the new ids. If a chunk makes several events, the first event carries them.
         held: by the layer's name, in the order of the text path; bytes as a list of numbers.
         naive: the text of the new ids when each is decoded by itself.
     """
@@ -68,10 +73,11 @@ class StreamResponse(msgspec.Struct):
     """One event of a stream.
 
     Attributes:
-        usage: null in all but the last event of a stream that counts tokens, unless it counts
-            them all the time; absent elsewhere.
+        usage: absent in a stream that does not count tokens. A stream that counts tokens has the
+            counts in its last event and null in the others; with `continuous_usage`, every event
+            has counts.
         prompt_token_ids: in the first event of a stream that reports ids.
-        mini_vllm: in a stream that reports what is held.
+        mini_vllm: in a stream that reports held text.
     """
 
     id: str
@@ -86,7 +92,7 @@ class StreamResponse(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamHead:
-    """What is known of an answer before its first token.
+    """The part of an answer that is known before its first token.
 
     Attributes:
         id: of the answer; every event repeats it.
@@ -94,13 +100,13 @@ class StreamHead:
         model: the name that the client used.
         choices: how many choices there are, over all prompts.
         prompt_tokens: how many tokens all prompts have together.
-        include_usage: report the number of tokens in an event of its own, before the end.
-        continuous_usage: report it in every event, too: the tokens of the event's choice so far.
-        prompt_token_ids: the ids of the prompt, if the client asked for ids; the choices then
-            report theirs too.
-        tokens_as_ids: tell the tokens of logprobs by their ids.
+        include_usage: report the number of tokens in a separate event, before the end.
+        continuous_usage: also report, in every event, the tokens of the event's choice so far.
+        prompt_token_ids: the ids of the prompt, if the client asked for ids; each choice then also
+            reports its ids.
+        tokens_as_ids: name the tokens of logprobs by their ids.
         hidden_ids: the special tokens that the answers leave out.
-        naive: decodes each id by itself, if the client asked to see what is held.
+        naive: decodes each id by itself, if the client asked for the held text.
     """
 
     id: str
@@ -117,10 +123,10 @@ class StreamHead:
 
 
 class Events(Protocol):
-    """What turns the chunks of one answer into bytes for its client, as `SseStream` does."""
+    """A converter of one answer's chunks to bytes for its client, such as `SseStream`."""
 
     def start(self) -> bytes:
-        """Return what comes before any token."""
+        """Return the events before any token."""
         ...
 
     def feed(self, index: int, chunk: StreamChunk) -> bytes:
@@ -137,40 +143,41 @@ class Events(Protocol):
 
 
 class ChoiceWriter(Protocol):
-    """How one kind of answer writes the news of one choice, as values that msgspec encodes."""
+    """A writer for one choice of one kind of answer; it returns values that msgspec encodes."""
 
     @property
     def strip(self) -> WhiteSpaceStrip | None:
-        """The filter of white space that the texts go through, or None.
+        """The filter of white space that the texts pass, or None.
 
-        Without it, or if it passes a text that is not empty, `text` may stand for `news`.
+        `text` may replace `news` if there is no filter, or if the filter passes the text, which is
+        not empty.
         """
         ...
 
     def opening(self) -> list[Any]:
-        """Return what comes before any token."""
+        """Return the values before any token."""
         ...
 
     def text(self, text: str) -> Any:
-        """Return the news that is a text and nothing else; it may be empty."""
+        """Return the value of a text alone; the text may be empty."""
         ...
 
     def news(self, chunk: StreamChunk) -> list[Any]:
-        """Return what a chunk says, apart from its end."""
+        """Return the values of a chunk, without its end."""
         ...
 
     def last(self, chunk: StreamChunk) -> Any:
-        """Return the end that the last chunk announces."""
+        """Return the value of the end that the last chunk announces."""
         ...
 
     def logprobs(self, steps: Sequence[TokenLogprobs]) -> Any:
-        """Return the logprobs of some steps; each step comes once, in order."""
+        """Return the logprobs of some steps; each step is passed once, in order."""
         ...
 
 
 @dataclass(slots=True)
 class _Unreported:
-    """What was made since the last event of a choice."""
+    """The ids and logprobs since the last event of a choice."""
 
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprobs] = field(default_factory=list)
@@ -179,10 +186,10 @@ class _Unreported:
 class SseStream:
     """The events of one answer.
 
-    Ids and logprobs whose text is held back go with the next event.
+    Ids and logprobs of held text are sent with the next event.
 
     Args:
-        head: what is known before the first token.
+        head: the part of the answer that is known before the first token.
         object: the `object` of each event.
         writers: one for each choice, in the order of their indices.
     """
@@ -204,13 +211,13 @@ class SseStream:
         self._closed = False
 
     def start(self) -> bytes:
-        """Open the choices; return the events that come before any token."""
+        """Open the choices; return the events before any token."""
         self._open = set(range(len(self._writers)))
         choices = [choice for writer in self._writers for choice in writer.opening()]
         return b"".join([frame(self._response([choice])) for choice in choices])
 
     def feed(self, index: int, chunk: StreamChunk) -> bytes:
-        """Return the events of a chunk: usually one; `b""` if it has no news for the client.
+        """Return the events of a chunk: usually one; `b""` if it has nothing for the client.
 
         Raises:
             ValueError: the choice has not begun, or has ended.
@@ -219,8 +226,8 @@ class SseStream:
             return b""
         if index not in self._open:
             raise ValueError(
-                f"choice {index} of {len(self._writers)} is not open; start() opens all, and the "
-                f"last chunk closes its own"
+                f"choice {index} of {len(self._writers)} is not open; start() opens all choices, "
+                f"and the last chunk of a choice closes it"
             )
         self._completion_tokens[index] += len(chunk.token_ids)
         writer, text = self._writers[index], chunk.text
@@ -298,9 +305,9 @@ class SseStream:
         )
 
     def _text_event(self, index: int, text: str) -> bytes:
-        """Return the event that is a text and nothing else; only the text is encoded anew.
+        """Return the event of a text alone; only the text is encoded each time.
 
-        Encoding whole events would add a twentieth to what the server does for each.
+        Encoding whole events would add a twentieth to the server's work for each event.
         """
         around = self._around.get(index)
         if around is None:

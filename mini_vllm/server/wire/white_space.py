@@ -1,7 +1,7 @@
-"""The white space beside tool calls, which templates write and clients do not want to show.
+"""Removal of the white space around tool calls, which templates write and clients do not show.
 
 A parser keeps it, because the model wrote it. For a client that shows content, line breaks before a
-call are no content; vLLM 0.33.0's parser engine strips them, too, for most formats.
+call are not content; vLLM 0.33.0's parser engine also strips them for most formats.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,10 +12,10 @@ _SPACE = " \t\r\n"
 
 
 class WhiteSpaceStrip:
-    """Leaves out white space that touches a call; the events of one choice go through it."""
+    """A filter for the events of one choice that leaves out the white space next to calls."""
 
     def __init__(self) -> None:
-        # White space behind text that a call may follow; it is content if none does.
+        # White space after text. It is content unless a call follows.
         self._waits: list[str] = []
         self._behind_call = False
 
@@ -39,7 +39,7 @@ class WhiteSpaceStrip:
             yield from self._release()
 
     def passes(self, text: str) -> bool:
-        """Return whether a text, not empty, would go through as it is and change nothing here."""
+        """Return whether a nonempty text would pass unchanged and leave this filter unchanged."""
         return not self._waits and not self._behind_call and text[-1] not in _SPACE
 
     def _text(self, text: str) -> Iterator[Event]:
