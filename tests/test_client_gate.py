@@ -59,7 +59,7 @@ def test_what_is_also_true_of_the_reference_is_no_symptom(played):
     played.write_text(before.replace("bug:index-from-one", "bug:raw-line-ends")
                       + '"choices.0.index" = 0' + after)  # fmt: skip
     (found,) = findings(played)
-    assert "bug:raw-line-ends: what is told of it is true of the solution as well" in found
+    assert "bug:raw-line-ends: its recorded results also hold for the solution" in found
 
 
 def test_without_the_client_it_is_a_note_and_in_ci_a_finding(played, monkeypatch):

@@ -48,12 +48,12 @@ GATES: dict[str, Gate] = {
     "promises": promises_are_kept,
 }
 
-# Those that ask for runs of labs, which they share: they are at work at the same time.
+# The gates that request runs of labs, which they share: they work at the same time.
 RUNNING = ("solution", "starter", "order", "bugs", "attempts")
-# Those that mostly wait for other programs.
+# The gates that mostly wait for other programs.
 WAITING = ("promises",)
-# Those that are long and ask for no runs: each works in another process, a lab at a time. About how
-# many seconds that takes.
+# The long gates that request no runs: each works in another process, a lab at a time. The value is
+# about the number of seconds that it takes.
 BESIDE = {"pools": 60, "tables": 5}
 
 __all__ = ["BESIDE", "GATES", "RUNNING", "WAITING", "Finding", "Gate"]

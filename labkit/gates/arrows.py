@@ -15,9 +15,9 @@ _LINT = "from importlinter.cli import lint_imports_command; lint_imports_command
 
 
 def arrows_point_down(root: Path, labs: list[Lab] | None = None) -> list[Finding]:
-    """Check the packages with import-linter, and what the labs' own files import.
+    """Check the packages with import-linter, and the imports of the labs' own files.
 
-    Of some labs alone, it checks their files only.
+    If only some labs are named, it checks only their files.
     """
     return _labs(find_labs(root)) + _packages(root) if labs is None else _labs(labs)
 
@@ -31,7 +31,7 @@ def _packages(root: Path) -> list[Finding]:
     if done.returncode == 0:
         return []
     lines = [line.strip() for line in done.stdout.splitlines()]
-    # Of a circle the imports are named as they are within a package, which another line names.
+    # For a circle, the imports are named relative to a package, which another line names.
     broken = [
         line
         for line in lines

@@ -1,8 +1,8 @@
-"""Gate: what students write earns the score and gets the diagnosis that are on record.
+"""Gate: starters as students write them earn the score and get the diagnosis on record.
 
 `tests/attempts/NN` holds starters of lab NN as students write them, and `attempts.toml` beside them
-says for each its score and what it looks like. One that differs little from another is told by its
-edits.
+has the score and the diagnosis of each. An attempt that differs little from another is described by
+its edits.
 """
 
 import tempfile
@@ -37,12 +37,13 @@ class Attempt:
     """A starter as a student writes it.
 
     Attributes:
-        file: its name. Those of stubs, which answer without looking, begin with `stub_`.
-        of: the file that `edit` makes it of, "" if it is in a file of its own.
+        file: the name of the file. Names of stubs, which answer without looking at their input,
+            begin with `stub_`.
+        of: the file that `edit` changes, "" if the attempt has a file of its own.
         edit: the changes, one after the other.
-        score: what it earns.
+        score: the points that it earns.
         looks_like: its diagnosis, "" for none.
-        what: what is wrong with it, in a line.
+        what: the mistake, in a line.
     """
 
     file: str
@@ -54,7 +55,7 @@ class Attempt:
 
 
 def folder_of(root: Path, lab: Lab) -> Path:
-    """Return where the attempts at a lab are."""
+    """Return the folder of the attempts at a lab."""
     return root / FOLDER / lab.number
 
 
@@ -107,7 +108,7 @@ def _source(folder: Path, attempt: Attempt) -> bytes:
     """Return the source of an attempt.
 
     Raises:
-        LabFolderError: its file, or the one that it is made of, is missing; or an edit does not
+        LabFolderError: its file, or the file that its edits change, is missing; or an edit does not
             fit.
     """
     path = folder / (attempt.of or attempt.file)
@@ -159,7 +160,7 @@ def _incomplete(folder: Path, lab: Lab, attempts: list[Attempt]) -> list[str]:
     faults += [f"{names[name]} attempts are called {name}" for name in names if names[name] > 1]
     mistakes = {"", *(mistake.name for mistake in read_mistakes(lab.path))}
     faults += [
-        f"{attempt.file} looks like {attempt.looks_like}, of which there is no probe"
+        f"{attempt.file} looks like {attempt.looks_like}, which has no probe"
         for attempt in attempts
         if attempt.looks_like not in mistakes
     ]

@@ -1,6 +1,6 @@
-"""Gate: the official `openai` client reads a lab's stream, and misreads wrong ones as recorded.
+"""Gate: the official `openai` client reads a lab's stream, and misreads wrong streams as recorded.
 
-What is played, and what the client makes of it, is in a lab's `client.toml`.
+The streams to play, and the client's results, are in a lab's `client.toml`.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ from labkit.running.under_test import CodeUnderTest
 FILE = "client.toml"
 REFERENCE = "solution"
 FEWEST_WRONG = 3
-# So that characters, line ends and names of fields are cut.
+# A size that cuts characters, line endings and names of fields.
 _PIECE = 7
 _EVENTS = {kind.__name__: kind for kind in EVENTS}
 _MISSING = "nothing"
@@ -34,9 +34,9 @@ class Play:
     """A stream that is played to the client.
 
     Attributes:
-        implementation: whose it is, as `LAB_IMPL` says it.
-        symptom: what somebody who uses the client would notice.
-        sees: from a place in the completion, such as `choices.0.message.role`, to what is there;
+        implementation: the implementation that writes the stream, as a value of `LAB_IMPL`.
+        symptom: the symptom for a user of the client.
+        sees: from a place in the completion, such as `choices.0.message.role`, to its value;
             `raises` is the name of the client's exception.
     """
 
@@ -78,7 +78,7 @@ def _check(lab: Lab, root: Path) -> Iterator[str]:
                 yield f"{whose}: the client sees {place} = {there!r}, not {expected!r}"
         shows = any(_at(reference, place) != expected for place, expected in play.sees.items())
         if whose != REFERENCE and not shows:
-            yield f"{whose}: what is told of it is true of the {REFERENCE} as well"
+            yield f"{whose}: its recorded results also hold for the {REFERENCE}"
 
 
 def _written(lab: Lab, root: Path, whose: str, stream: dict[str, Any]) -> bytes:
@@ -98,7 +98,7 @@ def _written(lab: Lab, root: Path, whose: str, stream: dict[str, Any]) -> bytes:
 
 
 def _event(value: Any) -> Any:
-    """Return the event that `{Kind = {field = value}}` stands for; any other value as it is."""
+    """Return the event for `{Kind = {field = value}}`; any other value unchanged."""
     if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in _EVENTS:
         ((kind, fields),) = value.items()
         return _EVENTS[kind](**{"id": None, **fields} if kind == "CallStart" else fields)
@@ -106,8 +106,8 @@ def _event(value: Any) -> Any:
 
 
 def _seen(data: bytes) -> dict[str, Any]:
-    """Return the completion that the client puts together, or what it raises."""
-    # Not above: where only the core is installed, the other gates run all the same.
+    """Return the completion that the client assembles, or its exception."""
+    # Not above: if only the core is installed, the other gates can still run.
     import httpx2
     import openai
 

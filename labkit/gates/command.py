@@ -1,4 +1,4 @@
-"""`make check`: the gates side by side, their findings as they come, and the time of each."""
+"""`make check`: the gates side by side, their findings at once, and the time of each."""
 
 import argparse
 import signal
@@ -17,12 +17,13 @@ from labkit.gates.promises import lanes
 from labkit.gates.reach import Reach, changed_files
 
 _ABOUT = """\
-With --lab, gates that look at the whole repository are left out, and so is that part of others:
-of `arrows` the packages, of `readmes` the documents that are no lab's.
+With --lab, gates that look at the whole repository are left out. Two gates leave out a part:
+`arrows` the packages, and `readmes` the documents outside the labs.
 
 With --changed, a gate checks the labs that the changes can reach: by the imports of the gate's own
-code, by those of a lab's files, and by what the gate reads of a lab's folder. A file whose readers
-are not known reaches everything. Gates that look at the whole repository run after any change.
+code, by the imports of a lab's files, and by the files of a lab's folder that the gate reads. A
+file whose readers are not known reaches everything. Gates that look at the whole repository run
+after any change.
 """
 
 
@@ -34,14 +35,14 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--lab", action="append", default=[], metavar="N",
                          help="only these labs: 04, or 04,07, or the option twice")  # fmt: skip
     command.add_argument("--changed", nargs="?", const="", metavar="COMMIT",
-                         help="only what files can reach that differ from a commit: without its "
-                         "name from where the branch left its upstream or origin/main, or from "
-                         "HEAD if there is neither; files that git does not know yet "
+                         help="only gates and labs in reach of the files that differ from a "
+                         "commit; default: the point where the branch left its upstream or "
+                         "origin/main, or HEAD if there is neither; untracked files "
                          "count")  # fmt: skip
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Run the gates, and print what they find. Returns 0, or 1 if there are findings."""
+    """Run the gates, and print their findings. Returns 0, or 1 if there are findings."""
     unknown = [name for name in args.gates if name not in GATES]
     if unknown:
         raise UsageError(f"there is no gate {unknown[0]!r}; the gates are {', '.join(GATES)}")
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
     if numbers := [number for numbers in args.lab for number in numbers.split(",")]:
         chosen = _narrowed([pick_lab(all_labs, number) for number in numbers], chosen)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A shell starts its background jobs so; servers that a gate runs would not end by Ctrl-C.
+        # A shell's background jobs ignore it; servers that a gate runs would not end by Ctrl-C.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     began, failed = time.monotonic(), 0
     with ThreadPoolExecutor(len(RUNNING + WAITING)) as threads, shared(root) as runs:
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
 def _reached(
     root: Path, labs: list[Lab], commit: str, chosen: dict[str, list[Lab] | None]
 ) -> dict[str, list[Lab] | None]:
-    """Return the gates that changes reach and their labs; print what is left out."""
+    """Return the gates that changes reach and their labs; print the gates that are left out."""
     files, since = changed_files(root, commit)
     print(f"{len(files)} files differ from {since}.")
     reach = Reach(root, labs)
@@ -102,13 +103,13 @@ def _narrowed(labs: list[Lab], chosen: dict[str, list[Lab] | None]) -> dict[str,
 
 @dataclass
 class _Report:
-    """What is printed of a gate.
+    """The printed report of a gate.
 
     Attributes:
-        name: of the gate.
-        findings: what it finds, as it comes.
-        seconds: of real time that it took; gates share the processors.
-        failed: how many findings are none of those that only inform.
+        name: the name of the gate.
+        findings: its findings, in the order in which it yields them.
+        seconds: the real time that it took; gates share the processors.
+        failed: the number of findings that are not notes.
     """
 
     name: str
@@ -118,7 +119,7 @@ class _Report:
     failed: int = field(default=0, init=False)
 
     def work(self) -> None:
-        """Print what the gate finds, as soon as it does."""
+        """Print each finding of the gate at once."""
         began = time.monotonic()
         for finding in self.findings():
             what = "note" if finding.is_note else "FAIL"
@@ -127,7 +128,7 @@ class _Report:
         self.seconds = time.monotonic() - began
 
     def finish(self) -> int:
-        """Wait for the gate, or run it now; print what became of it."""
+        """Wait for the gate, or run it now; print its result."""
         if self.running is None:
             self.work()
         else:
@@ -140,7 +141,7 @@ class _Report:
 def _begun(
     name: str, root: Path, labs: list[Lab] | None, runs: Runs, threads: ThreadPoolExecutor
 ) -> _Report:
-    """Return the report of a gate; one that takes long is at work by then."""
+    """Return the report of a gate; a gate that takes long has then been started."""
     whole = [] if labs is None else [labs]
     if name in RUNNING + WAITING:
         report = _Report(name, lambda: GATES[name](root, *whole))
@@ -157,5 +158,5 @@ def _begun(
 
 
 def findings_of(name: str, root: Path, *labs: list[Lab]) -> list[Finding]:
-    """Return what a gate finds, in another process perhaps."""
+    """Return the findings of a gate, perhaps in another process."""
     return [*GATES[name](root, *labs)]

@@ -1,9 +1,10 @@
-"""Gate: the student edition is true: its texts name only what is there, and its links lead there.
+"""Gate: the student edition is true: its texts and links name only things that it contains.
 
-Nor does a command of it need the grader, so that no student is handed what is to hold a submission.
+Its commands do not need the grader either, so that students do not get the code that walls in
+submissions.
 
-The edition is made in a scratch folder. Where a file has lines of a reference, no edition is made,
-and that is a finding. That its commands work is for the gate `promises`.
+The edition is made in a scratch folder. If a file has lines of a reference, no edition is made,
+which is a finding. The gate `promises` checks that the edition's commands work.
 """
 
 import re
@@ -17,7 +18,7 @@ from labkit.course.imports import imported_files
 from labkit.course.markdown import headings, leads_out, slug, without_code
 from labkit.gates.finding import Finding
 
-# What no text of the edition says, because it is not there or not so.
+# Phrases that no text of the edition may contain, because they are not true there.
 FORBIDDEN = (
     "solution.py", "bugs.toml", "`bug:", "LAB_IMPL=bug", "LAB_IMPL=solution", "LAB_PARTS",
     "INSTRUCTORS", "CONTRIBUTING", "kill matrix", "known bug", "make bug", "make check",
@@ -26,9 +27,9 @@ FORBIDDEN = (
     "their references", "tests the reference", "test the reference", "one the reference",
     "beside the reference", "Student edition.",
 )  # fmt: skip
-# What students read, besides what pytest says: by name.
+# The files that students read, besides pytest's output: by name.
 _TEXTS = ("*.md", "hints.toml", "predict.toml", "lab.toml", "mistakes.py", "race.py", "starter.py")
-# What grading reads, `make bundle` writes; it is all that students have of grading.
+# `make bundle` writes the input of grading; students have no other code of grading.
 _BUNDLES = "labkit/grading/reading/bundles.py"
 _ROOMS_OF_GRADER = ("labkit/gates/", "labkit/grading/", "labkit/isolation/")
 _LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
@@ -48,8 +49,8 @@ def edition_is_true(root: Path) -> list[Finding]:
 
 
 def untrue_texts(edition: Path) -> Iterator[Finding]:
-    """Find what no text of an edition may say."""
-    # However the lines are broken.
+    """Find the forbidden phrases in the texts of an edition."""
+    # With any line breaks.
     phrases = [r"\s+".join(map(re.escape, phrase.split())) for phrase in FORBIDDEN]
     for path in sorted({path for name in _TEXTS for path in edition.rglob(name)}):
         text = path.read_text(encoding="utf-8")
@@ -60,7 +61,7 @@ def untrue_texts(edition: Path) -> Iterator[Finding]:
 
 
 def code_of_grader(edition: Path) -> Iterator[Finding]:
-    """Find what an edition has of the grader, because a command of it imports that."""
+    """Find the grader's files in an edition, which are there because a command imports them."""
     imported = imported_files(edition.glob(_BUNDLES), edition)
     bundles = {name for name in imported if "/grading/" in name}
     for path in sorted(edition.rglob("labkit/**/*.py")):

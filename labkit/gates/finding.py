@@ -1,4 +1,4 @@
-"""What a gate is, and what it finds."""
+"""Gates and their findings."""
 
 import functools
 import inspect
@@ -11,11 +11,11 @@ from labkit.course.lab import Lab, find_labs
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it should be.
+    """A fault that a gate reports.
 
     Attributes:
         place: the file, or the lab.
-        message: what is wrong and what to do.
+        message: the fault and its remedy.
         is_note: true if it only informs.
     """
 
@@ -27,7 +27,7 @@ class Finding:
         return f"{self.place}: {self.message}"
 
 
-# It takes a repository's folder; and, unless it looks at the whole repository, labs.
+# A gate takes a repository's folder and, unless it looks at the whole repository, labs.
 Gate = Callable[..., Iterable[Finding]]
 
 

@@ -17,7 +17,7 @@ from labkit.running.lab_impl import Implementation
 from labkit.running.result_kind import ResultKind
 
 FEWEST_BUGS, MOST_BUGS = 6, 16
-# Of a test that has no result.
+# The outcome of a test that has no result.
 _MISSING = {"kind": ResultKind.NOT_RUN, "message": "missing"}
 
 
@@ -159,16 +159,16 @@ def _why_not_diagnosed(lab: Lab, bug: Bug, tasks: set[int | None], looks_like: s
         return f"is taken for no known mistake: write its probe `def {function}(lab)` in {FILE}"
     if probe.task not in tasks:
         return (
-            f"is taken for no known mistake: its probe {function} is of task {probe.task}, and is "
-            "asked only if a test of that task fails"
+            f"is taken for no known mistake: its probe {function} is of task {probe.task}, and "
+            "runs only if a test of that task fails"
         )
-    return f"is taken for no known mistake: its probe {function} does not answer"
+    return f"is taken for no known mistake: its probe {function} does not return True"
 
 
 def _is_fair_kill(lab: Lab, name: str, result: Outcome) -> bool:
     """A broken rule kills: a wrong value, an exception from the layer, or a broken cost bound."""
     if result["kind"] == ResultKind.RAISED:
-        # These come from an edit that does not fit the code, not from a plausible mistake.
+        # Such errors show an edit that does not fit the code, not a plausible mistake.
         return not re.match(
             "NameError|AttributeError|UnboundLocalError|ImportError", result["message"]
         )

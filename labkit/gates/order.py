@@ -1,7 +1,7 @@
 """Gate: the tasks of a lab can be passed one after the other.
 
-`tests/attempts/NN/after_task_K.py` is lab NN as a student has it after task K: what a later task
-adds, to a function of its own or within one, is not there. All tests up to task K must pass.
+`tests/attempts/NN/after_task_K.py` is lab NN as a student has it after task K: it lacks the code
+that later tasks add, in functions of their own or within others. All tests up to task K must pass.
 """
 
 import ast
@@ -20,9 +20,9 @@ from labkit.running.result_kind import ResultKind
 
 @of_labs
 def tasks_pass_in_order(root: Path, labs: list[Lab]) -> Iterator[Finding]:
-    """Check that no test of a task needs what a later task adds.
+    """Check that no test of a task needs the code of a later task.
 
-    The stages of a lab are run once all of them are there, and none has more than it should.
+    The stages of a lab are run when all of them exist, and none has more code than it should.
     """
     jobs: list[tuple[Lab, int, Path]] = []
     for lab in labs:
@@ -44,7 +44,7 @@ def tasks_pass_in_order(root: Path, labs: list[Lab]) -> Iterator[Finding]:
 
 
 def _faults(lab: Lab, done: int, path: Path) -> list[str]:
-    """Return what is wrong with a stage, as far as it shows without a run."""
+    """Return the faults of a stage that show without a run."""
     if not path.exists():
         return [f"is missing: the lab with tasks 1 to {done} done and no more"]
     return _written_too_early(lab, done, path)

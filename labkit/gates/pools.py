@@ -1,8 +1,8 @@
-"""Gate: the pool of a hunt is fair, and can be killed whole.
+"""Gate: the pool of a hunt is fair, and the whole pool can be killed.
 
-What the engine gives must pass every test of the lab that it stands for, and each edit of it must
-fail one: nobody has to kill what keeps the lab's rules. The hunt's own reference kills the whole
-pool, its hidden part included.
+The engine's implementations must pass every test of the lab that they represent, and each edit of
+them must fail a test: students never have to kill an implementation that keeps the lab's rules. The
+hunt's own reference kills the whole pool, including the hidden part.
 """
 
 from collections import Counter
@@ -25,25 +25,25 @@ from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.score import PUBLIC_SEED, TEST_LIMIT
 from labkit.running.source import load_given, load_source
 
-# What other gates ask of a lab, and do not ask of a hunt.
+# The checks of other gates that are left out for a hunt.
 EXEMPTIONS = {
-    "marks": "how points are shared out: what is graded are a student's own tests",
-    "signatures": "which tests starter and solution have: they are each student's own",
-    "diagnoses": "a probe for each known bug: its report says what is alive, and what is void",
+    "marks": "how points are shared out: a student's own tests are graded",
+    "signatures": "which tests starter and solution have: each student writes other tests",
+    "diagnoses": "a probe for each known bug: its report names the living, and the void tests",
     "bugs": "a diagnosis of each known bug, and a bug for each test: no test leaves all alive",
     "tables": "a table of answers: tests are handed in, and they answer nothing",
 }
 
 
 def exemptions(gate: str, labs: list[Lab]) -> list[Finding]:
-    """Return a note for each hunt of what a gate does not ask of it."""
-    said = f"not asked of a hunt ([hunt] in its lab.toml): {EXEMPTIONS[gate]}"
+    """Return a note for each hunt about the check that a gate leaves out."""
+    said = f"not checked for a hunt ([hunt] in its lab.toml): {EXEMPTIONS[gate]}"
     return [Finding(lab.name, said, is_note=True) for lab in labs if lab.hunt is not None]
 
 
 @of_labs
 def pools_are_fair(root: Path, labs: list[Lab]) -> list[Finding]:
-    """Check the pool of every hunt, where there are references."""
+    """Check the pool of every hunt, if there are references."""
     return [
         Finding(lab.name, message)
         for lab in labs
@@ -73,11 +73,11 @@ def _check(lab: Lab, labs: list[Lab]) -> list[str]:
 
 
 def _judged(code: Code, lab: Lab) -> list[str]:
-    """Return what is wrong with a published implementation, by the tests of its lab."""
-    # The one that counts its work: so the counting is seen to change nothing else.
+    """Return the faults of a published implementation, by the tests of its lab."""
+    # The program that counts its work: so the tests show that the counting changes nothing else.
     program = code.metered_program()
     module = load_source(program, code.name, code.name, f"judged.{code.name}", code.imports)
-    # The dear ones last: one failure is enough.
+    # Slow tests last: one failure is enough.
     for test in sorted(lab.tests, key=lambda test: test.timeout or 0):
         if test.given:
             continue
@@ -107,7 +107,7 @@ def _failure(module: ModuleType, lab: Lab, test: str, seconds: float) -> str | N
 
 
 def _survivors(lab: Lab, pool: Pool) -> list[str]:
-    """Return what of the whole pool the hunt's reference does not kill."""
+    """Return the implementations of the whole pool that the hunt's reference does not kill."""
     assert lab.hunt is not None
     source = lab.solution.read_bytes()
     load = partial(load_source, source, "solution.py", str(lab.solution), "judged.hunt", lab.given)

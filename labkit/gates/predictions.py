@@ -1,4 +1,4 @@
-"""Gate: what `predict.toml` says of the code is what the reference does."""
+"""Gate: the answers in `predict.toml` are the results of the reference."""
 
 import ast
 from pathlib import Path

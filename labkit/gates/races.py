@@ -1,4 +1,4 @@
-"""Gate: where a lab has a race, the reference and all that run beside it give the same."""
+"""Gate: if a lab has a race, the reference and all its competitors return the same."""
 
 from pathlib import Path
 

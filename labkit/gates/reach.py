@@ -1,12 +1,12 @@
-"""What a change can move: which gates, and for which labs.
+"""The reach of a change: the gates that it can affect, and their labs.
 
     labkit/running/racing.py          gate races, all labs (its code imports it); gate arrows
     labs/lab-04-.../course/bugs.toml  bugs and diagnoses of lab 04, readmes; a hunt of lab 04
     mini_vllm/text/utf8.py            every gate that runs the labs whose files import it
     pyproject.toml                    everything
 
-The reach through imports is derived from the sources. What a gate reads of a lab's folder is
-`READS`; `tests/test_reach.py` watches which files each gate opens.
+The reach through imports is derived from the sources. `READS` lists the files of a lab's folder
+that each gate reads; `tests/test_reach.py` watches which files each gate opens.
 """
 
 import re
@@ -28,7 +28,8 @@ from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.racing import FILE as RACE
 
 _RUN = (FACTS, "test_lab.py", MISTAKES)
-# What a gate reads of the folder of a lab. A gate that is not named reads the whole repository.
+# The files of a lab's folder that a gate reads. A gate that is not named reads the whole
+# repository.
 READS = {
     "marks": (FACTS, "test_lab.py"),
     "pristine": (FACTS, "starter.py", PRISTINE),
@@ -48,13 +49,13 @@ READS = {
     "clients": (FACTS, "client.toml", BUGS, "solution.py"),
     "promises": ("*",),
 }  # fmt: skip
-# These run pytest, so what it loads belongs to their code.
+# These gates run pytest, so the files that pytest loads belong to their code.
 _BY_PYTEST = ("solution", "starter", "order", "bugs", "attempts")
 _OF_ATTEMPTS = ("order", "attempts")
 _PACKAGES = ("labkit", "mini_vllm")
-# Its imports are those of every gate.
+# It imports the code of every gate.
 _REGISTER = "labkit/gates/__init__.py"
-# What decides which gates run: nobody can say what a change of it moves.
+# The files that decide which gates run: the reach of a change in them is unknown.
 _MACHINERY = (_REGISTER, "labkit/gates/command.py", "labkit/gates/reach.py")
 _BASE = "labkit/gates/finding.py"
 Reached = dict[str, list[Lab] | None]
@@ -63,14 +64,14 @@ _Readers = dict[str, set[str] | None]
 
 
 class Reach:
-    """What files reach in a repository.
+    """The reach of files in a repository.
 
     Args:
         root: the repository.
-        labs: of it.
+        labs: the labs of the repository.
 
     Attributes:
-        unknown: of the files that were asked about, those that reach everything.
+        unknown: the files passed to `of` that reach everything.
     """
 
     def __init__(self, root: Path, labs: Collection[Lab]) -> None:
@@ -79,7 +80,7 @@ class Reach:
         self.unknown: list[str] = []
 
     def of(self, files: Iterable[str]) -> Reached:
-        """Return by gate which labs files can reach; None if all that it looks at.
+        """Return by gate the labs that files can reach; None means all that the gate looks at.
 
         Args:
             files: their paths below the root.
@@ -106,7 +107,7 @@ class Reach:
         return [name for name in self._labs if name in names]
 
     def _readers(self, file: str) -> _Readers | None:
-        """Return who reads a file; None if that is not known."""
+        """Return the readers of a file; None if they are not known."""
         for lab in self._labs.values():
             folder = lab.path.relative_to(self._root).as_posix()
             if file.startswith(f"{folder}/"):
@@ -115,7 +116,7 @@ class Reach:
                 return {gate: {lab.name} for gate in _OF_ATTEMPTS}
         if file in (*_MACHINERY, *_closure(ROOT / _BASE)):
             return None
-        # What a command says may depend on anything.
+        # The output of a command may depend on any file.
         promises: _Readers = {"promises": None}
         readers = {**self._of_given(file), **self._of_code(file)}
         if file.endswith(".md") or file == "Makefile":
@@ -126,7 +127,7 @@ class Reach:
         return {**readers, **promises} if readers else None
 
     def _of_lab(self, lab: Lab, name: str) -> _Readers | None:
-        """Return who reads a file of a lab's folder."""
+        """Return the readers of a file of a lab's folder."""
         labs = {lab.name, *self._built_on(lab, name)}
         path = lab.path / name
         receivers = {other.name for other in self._labs.values() if path in _given_to(other)}
@@ -154,7 +155,7 @@ class Reach:
                 yield other.name
 
     def _of_given(self, file: str) -> _Readers:
-        """Return who gives a file to a lab's code, or imports it for one."""
+        """Return the labs that hand a file to their code, or import it for that."""
         readers: dict[str, set[str]] = {}
         for lab in self._labs.values():
             for gate in READS:
@@ -177,13 +178,13 @@ class Reach:
         return file in modules or any(file in _closure(root) for root in roots if root.is_file())
 
     def _of_code(self, file: str) -> _Readers:
-        """Return whose code a file of the packages, or one that pytest loads, belongs to."""
+        """Return the gates whose code includes a file of a package, or one that pytest loads."""
         package = file.partition("/")[0]
         if package not in _PACKAGES or not file.endswith(".py"):
             return dict.fromkeys(_BY_PYTEST) if file == "conftest.py" else {}
         if not (ROOT / file).is_file():
             return {}
-        # Wherever it is in a package, import-linter looks at it.
+        # import-linter looks at every file of a package.
         readers: _Readers = {"arrows": None}
         for gate in READS:
             if file in _code_of(gate):
@@ -232,12 +233,12 @@ def _imports(path: Path) -> frozenset[str]:
 
 
 def changed_files(root: Path, commit: str) -> tuple[list[str], str]:
-    """Return the files that differ from a commit, and which commit that is.
+    """Return the files that differ from a commit, and the name of that commit.
 
     Args:
         root: the repository.
-        commit: its name; "" for where the branch left its upstream or `origin/main`, or for `HEAD`
-            if there is neither. Files that git does not know yet count, if it does not ignore them.
+        commit: its name; "" for the point at which the branch left its upstream or `origin/main`,
+            or for `HEAD` if there is neither. Untracked files count, if git does not ignore them.
 
     Raises:
         UsageError: there is no such commit, or no git.
@@ -257,7 +258,7 @@ def changed_files(root: Path, commit: str) -> tuple[list[str], str]:
 
 
 def _git(root: Path, *arguments: str) -> list[str] | None:
-    """Return what git answers, None if it refuses."""
+    """Return the lines that git prints, None if it refuses."""
     try:
         done = subprocess.run(
             ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""Gate: what READMEs say is true: headings, facts, tables of tests, hints and links."""
+"""Gate: the READMEs are true: headings, facts, tables of tests, hints and links."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ _LINK = re.compile(r"\[[^\]\n]*\]\(([^)#\s]+)")
 def readmes_are_true(root: Path, labs: list[Lab] | None = None) -> list[Finding]:
     """Check every lab's README, the generated parts, and the links of all Markdown.
 
-    Of some labs alone, it checks the READMEs only.
+    If only some labs are named, it checks only their READMEs.
     """
     findings: list[Finding] = []
     for lab in find_labs(root) if labs is None else labs:
@@ -59,7 +59,7 @@ def _lab(lab: Lab) -> list[str]:
         heading = f"### Task {task.number}: {task.title} ({points} points)"
         if heading not in text:
             faults.append(f"there is no line {heading!r}")
-    # A hunt's `test_killed` is one for each wrong implementation.
+    # A hunt has a `test_killed` for each wrong implementation.
     names = dict.fromkeys(test.name.partition("[")[0] for test in lab.tests)
     table = re.findall(r"^\| `(test_\w+)`", text, re.MULTILINE)
     faults += [f"{name} is not in the table of tests" for name in names if name not in table]
@@ -119,5 +119,5 @@ def _markers(text: str) -> list[str]:
             opened = line
         elif re.search(r"<!--\s*/?(full|edition)\b", re.sub("`[^`]+`", "", line)):
             after = f"; {opened} is still open" if opened else ""
-            faults.append(f"line {number}: {line!r} is no marker here{after}")
+            faults.append(f"line {number}: {line!r} is not a marker here{after}")
     return faults + ([f"{opened} is never closed"] if opened else [])

@@ -2,7 +2,7 @@
 
     Names().out(("abca", [7, 7]))  ->  equal to  Names().out(("xyzx", [3, 3]))
 
-So what a table has learned about one text can be used for every text of the same pattern.
+So the entries that a table has learned from one text apply to every text of the same pattern.
 """
 
 from dataclasses import astuple, is_dataclass
@@ -12,10 +12,10 @@ from labkit.running.trace import Call, New
 
 
 class Names:
-    """The names that the values seen so far have given out.
+    """The names of the values seen so far.
 
     Args:
-        renames: whether anything is renamed; if not, values only become hashable.
+        renames: whether values are renamed; if not, they only become hashable.
     """
 
     def __init__(self, renames: bool) -> None:
@@ -24,7 +24,7 @@ class Names:
         self._atoms: list[Any] = []
 
     def out(self, value: Any, *, learn: bool = True) -> Any:
-        """Return a value in names, hashable; one that is not to be learned keeps what is new."""
+        """Return a value in names, hashable; without `learn`, new atoms are not renamed."""
         if type(value) is str:
             if not self._renames:
                 return "str", value
@@ -45,7 +45,7 @@ class Names:
         return "as it is", bytes(value) if isinstance(value, bytearray) else value
 
     def back(self, pattern: Any) -> Any:
-        """Return the value that `out` was given, with this object's characters and numbers."""
+        """Return the value of a pattern, with this object's characters and numbers."""
         kind, *parts = pattern
         if kind == "chars":
             return "".join(map(self._atom, parts))

@@ -1,6 +1,7 @@
 """`make soak`: many more examples of the randomised tests, other seeds of the labs, all mutants.
 
-`make test` has a sample of each test, and `.ci/run` one of the mutants, so nothing runs here alone.
+`make test` has a sample of each test, and `.ci/run` a sample of the mutants, so nothing runs only
+here.
 """
 
 import argparse
@@ -19,14 +20,20 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("parts", nargs="*", metavar="PART",
         help="only these: labs, mutants, tests, or files and folders in tests/")  # fmt: skip
-    add("--seeds", type=int, default=20, metavar="N", help="of the labs (default 20)")
+    add(
+        "--seeds",
+        type=int,
+        default=20,
+        metavar="N",
+        help="number of seeds of the labs (default 20)",
+    )
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Run what was named, or all; return 0, or the worst exit code.
+    """Run the named parts, or all; return 0, or the worst exit code.
 
     Raises:
-        UsageError: there is nothing of a name.
+        UsageError: a name is unknown.
     """
     parts = args.parts or ["tests", "labs", "mutants"]
     files = [part for part in parts if part not in ("labs", "mutants")]
@@ -34,7 +41,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
         path = (root / name.partition("::")[0]).resolve()
         if not (path.exists() and path.is_relative_to((root / "tests").resolve())):
             raise UsageError(
-                f"there is no {name!r} to soak; name labs, mutants, tests, or what is in tests/"
+                f"there is no {name!r} to soak; name labs, mutants, tests, or paths in tests/"
             )
     codes = []
     if files:
@@ -49,7 +56,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
 
 
 def _labs(root: Path, seeds: int) -> int:
-    """Run the labs' tests on the references with other seeds; print what fails."""
+    """Run the labs' tests on the references with other seeds; print the failures."""
     labs, worst = [str(lab.path) for lab in find_labs(root)], 0
     for seed in range(1, seeds + 1):
         print(f"All labs with seed {seed} of {seeds}", flush=True)

@@ -22,7 +22,7 @@ def starter_is_pristine(root: Path, labs: list[Lab]) -> list[Finding]:
             message = "is missing: `make reset` copies it. Copy the starter there"
             findings.append(Finding(f"{lab.name}/{PRISTINE}", message))
         elif not lab.starter.exists():
-            message = f"is missing: make reset N={lab.number} brings it back"
+            message = f"is missing: make reset N={lab.number} restores it"
             findings.append(Finding(f"{lab.name}/starter.py", message, is_note=not in_ci))
         elif lab.starter.read_bytes() != lab.pristine_starter.read_bytes():
             message = "is edited; the other gates read starter.py.orig. Maintainers keep both equal"
@@ -65,7 +65,7 @@ def _differences(lab: Lab) -> list[str]:
 
 
 def _public_face(path: Path) -> dict[str, tuple[str, str]]:
-    """Return name -> (signature, docstring) of all that does not begin with an underscore."""
+    """Return name -> (signature, docstring) of all names that do not begin with an underscore."""
     face: dict[str, tuple[str, str]] = {}
 
     def visit(body: list[ast.stmt], prefix: str) -> None:

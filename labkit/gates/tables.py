@@ -1,10 +1,9 @@
-"""Gate: a table of answers earns little once the seed is another.
+"""Gate: a table of answers earns little with another seed.
 
-A table is what somebody could hand in who has recorded a right answer for everything that the tests
-do with the seed that students know. It is keyed by all that was done to an object so far. Where it
-has no answer, it guesses. It is tried as it is; and so that, before it guesses, characters and
-numbers are renamed in the order in which they appear, because other letters alone would not save a
-test.
+A table is a submission that has recorded a right answer for every call of the tests with the seed
+that students know. Its keys are all earlier calls on an object. If it has no answer, it guesses. It
+is tried in two ways: unchanged, and so that, before it guesses, characters and numbers are renamed
+in the order in which they appear, because a test that only draws other letters is not enough.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ from labkit.running.under_test import CodeUnderTest
 
 MOST_POINTS = 25
 SECRET_SEED = "a seed that nobody knows"
-# A table is a file that is handed in, so it has nothing of long runs.
+# A table is a submitted file of limited size, so it has no answers of long runs.
 _MOST_CALLS = 100
 _MOST_ATOMS = 1_000
 
@@ -39,7 +38,7 @@ _Guess = Callable[[Any], Any]
 
 @of_labs
 def tables_earn_little(root: Path, labs: list[Lab]) -> list[Finding]:
-    """Check what tables of answers earn in each lab that has a reference."""
+    """Check the points that tables of answers earn in each lab that has a reference."""
     findings = exemptions("tables", labs)
     for lab in labs:
         if lab.solution.exists() and lab.hunt is None:
@@ -88,7 +87,7 @@ GUESSES: Mapping[str, _Guess] = {
 
 
 class _Recorder:
-    """Runs the lab's tests, without those of cost, on the reference, and keeps its answers."""
+    """Runs the lab's tests, except tests of cost, on the reference, and keeps its answers."""
 
     def __init__(self, lab: Lab, root: Path) -> None:
         self._lab = lab
@@ -98,7 +97,7 @@ class _Recorder:
         self._table: _Table = {}
 
     def record(self) -> _Table:
-        """Return the answers by what was done to an object before, as it is and renamed."""
+        """Return the answers by the earlier calls on an object, unchanged and renamed."""
         for test, function in _functions(self._lab):
             if test.timeout is None:
                 function(Driver(self._perform, f"{PUBLIC_SEED}/{test.name}", self._given))
@@ -119,7 +118,7 @@ class _Recorder:
 
 
 class _Replay:
-    """What a table answers, as the `perform` of a driver."""
+    """The answers of a table, as the `perform` of a driver."""
 
     def __init__(self, table: _Table, guess: _Guess, renames: bool) -> None:
         self._table = table
@@ -158,7 +157,7 @@ def _passed(lab: Lab, replay: _Replay) -> list[Test]:
         try:
             function(Driver(replay, f"{SECRET_SEED}/{test.name}", given))
         except Exception:
-            # A test may trip over an answer of another type.
+            # A test may fail on an answer of another type.
             continue
         passed.append(test)
     return passed
@@ -170,7 +169,7 @@ def _functions(lab: Lab) -> Iterator[tuple[Test, Any]]:
 
 
 def _histories(new: Sequence[New], calls: Sequence[Call]) -> Iterator[_History]:
-    """Yield for each call what was done to its object so far; what was made, without any call."""
+    """Yield for each call the earlier calls on its object; for a new object, no calls."""
     done: dict[int, list[Any]] = {}
     if not calls:
         yield tuple(new)

@@ -1,12 +1,12 @@
-"""Gate: wordings that readers stumble over become fewer in every file, and never more.
+"""Gate: unclear wordings become fewer in every file, and never more.
 
     what waits                 ->    the held text
     an LF behind it            ->    an LF after it
     Where one does not pass    ->    If a lab does not pass
 
-Each pattern has a ceiling per file, in `wording.toml`; a file without one has none of it. A ceiling
-only goes down: `make matrix` lowers it to the count. It is not a grammar: a good sentence that
-matches is counted as well, so a file may keep a few.
+Each pattern has a ceiling per file, in `wording.toml`; a file without a ceiling may not match the
+pattern. A ceiling only decreases: `make matrix` lowers it to the count. The gate does not know
+grammar: a good sentence that matches is counted as well, so a file may keep a few matches.
 """
 
 import ast

@@ -1,7 +1,7 @@
-"""What submissions are graded against: a lab, its parts, hidden tests, a seed, and their digest.
+"""The assignment that submissions are graded against: lab, parts, hidden tests, seed, digest.
 
-The digest decides whether a grade in a ledger still stands, and whether a worker on another machine
-has the same course.
+The digest decides whether a grade in a ledger is still valid, and whether a worker on another
+machine has the same course.
 """
 
 import sys
@@ -20,7 +20,7 @@ from labkit.running.hunting.hidden_pool import whole_pool
 from labkit.running.lab_impl import Implementation
 from labkit.running.score import PUBLIC_SEED
 
-# Where grading begins: reading what was handed in, grading it, and the process that holds it.
+# The entry points of grading: reading a submission, grading it, and the process that holds it.
 GRADER = (
     "labkit/grading/reading/inputs.py",
     "labkit/grading/grader.py",
@@ -30,14 +30,14 @@ GRADER = (
 
 @dataclass(frozen=True)
 class Assignment:
-    """A lab to grade, and what its parts are where a submission brings none.
+    """A lab to grade, and the parts for submissions that bring none.
 
     Attributes:
         lab: the lab.
         parts: by folder name of a lab, its reference.
-        seed: of the randomised tests.
-        overlay: its hidden tests, if it has any.
-        whole: of a hunt, all its implementations; the published ones where that is None.
+        seed: the seed of the randomised tests.
+        overlay: the lab's hidden tests, if it has any.
+        whole: all implementations of a hunt; if None, the published ones.
     """
 
     lab: Lab
@@ -78,16 +78,17 @@ class Assignment:
     def tests_when(self, dead: Collection[str]) -> tuple[Test, ...]:
         """Return the tests of a hunt in which some wrong implementations are dead.
 
-        There may be more than 100, so who gets a point depends on it, and no more than that.
+        There may be more than 100 implementations, so the dead ones decide which tests have a
+        point. Nothing else depends on `dead`.
         """
         assert self.pool is not None
         return self.lab.tests_of(self.pool, dead)
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of all that a grade depends on besides the submission, and of nothing else.
+        """The SHA-256 of everything that a grade depends on, except the submission.
 
-        It is the same in every copy of the course, wherever that lies.
+        It is the same in every copy of the course, whatever its folder.
         """
         return digest_of(("seed", self.seed), ("python", str(sys.version_info[:2])), *self._files())
 

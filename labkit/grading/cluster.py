@@ -1,14 +1,15 @@
 """Grading on the workers of a Dask cluster. Dask moves the work; the ledger here keeps the grades.
 
-Each machine has the course, and hidden tests if there are any, in the same folders as this one; a
-worker whose files differ is refused. Start a scheduler and, on each machine, workers of one thread:
+Each machine has the course, and hidden tests if there are any, in the same folders as this machine;
+a worker whose files differ is refused. Start a scheduler and, on each machine, workers of one
+thread:
 
     .venv/bin/dask scheduler
     .venv/bin/dask worker tcp://SCHEDULER:8786 --nthreads 1 --nworkers 8
 
-Dask pickles what it moves: our own functions, and plain data that the trusted side made. Nothing
-that a submission made is ever unpickled. Who can reach the scheduler can run code on the workers,
-so it belongs in a private network.
+Dask pickles our own functions, and plain data that the trusted side made. Data that a submission
+made is never unpickled. Every client that reaches the scheduler can run code on the workers, so the
+scheduler belongs in a private network.
 """
 
 import importlib
@@ -29,16 +30,16 @@ from labkit.grading.retry import DIED, FAILED, Outcome, Work
 from labkit.grading.slot import Slot
 
 _CONNECT_SECONDS = 10
-# How long a machine may take to appear, or to come back.
+# How long a machine may take to appear or to reappear.
 WAIT_SECONDS = 60
 _LOOK_SECONDS = 1.0
 # Workers in a row that die before a submission is given to them.
 _MOST_LOST = 10
 # Submissions queued per thread, so that no worker waits for its next one.
 _AHEAD = 2
-# Perhaps not its own doing: a worker takes along what is queued on it. Only what happens to a
-# submission alone is `DIED`.
-_LOST = "a worker was lost that had this submission"
+# Perhaps not the fault of this submission: with a worker, the submissions in its queue are lost.
+# `DIED` is only for a submission that was graded alone.
+_LOST = "the worker that had this submission was lost"
 # On a worker: the slots of each thread, and the digest of a lab's files when they were imported.
 _own = threading.local()
 _imported: dict[object, str] = {}
@@ -57,8 +58,8 @@ def connected(
 
     Raises:
         UsageError: Dask is not installed, or the address is malformed.
-        InfrastructureError: the scheduler does not answer or dies, no worker comes, or a worker's
-            files differ.
+        InfrastructureError: the scheduler does not answer or dies, no worker connects, or a
+            worker's files differ.
     """
     dask = _dask()
     try:
@@ -66,13 +67,13 @@ def connected(
     except (OSError, TimeoutError):
         raise InfrastructureError(f"no Dask scheduler answers at {address}: start one") from None
     except ValueError as error:
-        raise UsageError(f"--cluster {address}: {error}; it is like tcp://HOST:8786") from None
+        raise UsageError(f"--cluster {address}: {error}; write tcp://HOST:8786") from None
     try:
         yield Cluster(client, assignments, mode, dask.KilledWorker)
     except (OSError, TimeoutError, CancelledError):
         raise InfrastructureError(
-            f"the Dask scheduler at {address} is gone; what was done is in the ledger, if there is "
-            "one: start a scheduler, then do the same again"
+            f"the Dask scheduler at {address} is gone; a ledger keeps the grades so far: start a "
+            "scheduler, then run the same command again"
         ) from None
     finally:
         with suppress(OSError, TimeoutError):
@@ -92,9 +93,8 @@ def _dask() -> Any:
 class Cluster:
     """The workers, as one client sees them.
 
-    A submission on which a worker was lost, or the grader failed, is tried again after all the
-    others and alone, so that it is judged by what it does itself: two workers have to die of it
-    alone.
+    If a worker is lost or the grader fails on a submission, the submission is tried again, after
+    all others and alone. So it is not blamed for the others: two workers must die of it alone.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Cluster:
     def _living(self) -> str:
         """Return the address of a worker that answers.
 
-        The scheduler may still count on one that the submission before has just killed.
+        The scheduler may still list a worker that the previous submission has just killed.
         """
         for _ in range(_MOST_LOST):
             self._threads()
@@ -168,8 +168,8 @@ class Cluster:
                 self._client.wait_for_workers(1, timeout=WAIT_SECONDS)
             except TimeoutError:
                 raise InfrastructureError(
-                    f"no worker has come to the Dask scheduler within {WAIT_SECONDS} seconds: "
-                    "start some, see labkit/grading/cluster.py"
+                    f"no worker has connected to the Dask scheduler within {WAIT_SECONDS} seconds: "
+                    "start workers, see labkit/grading/cluster.py"
                 ) from None
         return threads or 1
 
@@ -197,7 +197,7 @@ def _grade_there(submission: Submission, assignment: Assignment, digest: str, mo
     if own != digest:
         raise InfrastructureError(
             f"a worker on {platform.node()} has another course than this machine ({own:.60} there, "
-            f"{digest:.60} here): put the same files at {assignment.lab.path} and start it anew"
+            f"{digest:.60} here): put the same files at {assignment.lab.path} and restart it"
         )
     slots: dict[str, Slot] = vars(_own)
     try:

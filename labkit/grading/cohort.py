@@ -1,6 +1,6 @@
-"""Grading many submissions, each different one once: by a pool of processes here, or on a cluster.
+"""Grading many submissions, equal files once: by a pool of processes here, or on a cluster.
 
-What a ledger already has is not graded again.
+A submission whose grade is already in the ledger is not graded again.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -21,8 +21,8 @@ from labkit.grading.retry import judged
 if TYPE_CHECKING:
     from labkit.grading.cluster import Cluster
 
-# Told after each grade: how many are done, how many there are, the grade, and how many gradings are
-# left to do, where equal submissions are one.
+# Called after each grade with: how many are done, how many there are, the grade, and how many
+# gradings remain, equal submissions counted once.
 OnGrade = Callable[[int, int, Grade, int], None]
 
 
@@ -39,30 +39,30 @@ def grade_all(
 ) -> list[Grade]:
     """Return the grades in the order of the submissions.
 
-    They are equal to the byte however many jobs there were, and however often grading was stopped
-    and begun again with the same ledger.
+    They are equal to the byte for any number of jobs, even if grading was stopped and continued
+    with the same ledger.
 
     Args:
-        submissions: what to grade.
-        assignments: against what, by folder name of a lab.
+        submissions: the submissions to grade.
+        assignments: the assignments, by folder name of a lab.
         mode: see `labkit.isolation.sandbox`.
         jobs: how many at once on this machine.
         ledger: the file with the grades so far, see `labkit.grading.ledger`.
-        cluster: the address of a Dask scheduler, whose workers do it instead of this machine.
-        regrade_doubtful: grade again what the ledger has only a doubtful grade of.
+        cluster: the address of a Dask scheduler, whose workers grade instead of this machine.
+        regrade_doubtful: whether to grade submissions with a doubtful grade in the ledger again.
         on_progress: see `OnGrade`.
 
     Raises:
         UsageError: `jobs` is less than 1, a submission is for a lab that is not among the
             assignments, or see `Ledger` and `labkit.grading.cluster`.
-        InfrastructureError: grading cannot go on; what is done is in the ledger.
+        InfrastructureError: grading cannot continue; the grades so far are in the ledger.
     """
     if jobs < 1:
         raise UsageError(f"--jobs {jobs}: at least 1 is needed")
     if strange := {submission.lab for submission in submissions} - {*assignments}:
         raise UsageError(f"there is no lab {min(strange)!r} to grade; there are {[*assignments]}")
     digests = {name: assignment.digest for name, assignment in assignments.items()}
-    # The key leaves out who handed it in: equal files are graded once.
+    # The key leaves out the student: equal files are graded once.
     places: dict[Key, list[int]] = {}
     for place, item in enumerate(submissions):
         key = item.digest, item.lab, digests[item.lab], mode

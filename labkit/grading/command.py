@@ -1,9 +1,10 @@
-"""`python -m labkit grade PATH...`: read what was handed in, grade it, write the reports.
+"""`python -m labkit grade PATH...`: read submissions, grade them, write the reports.
 
-Exit codes: 0 graded, whatever the scores; 2 a mistake on the command line; 3 grading could not go
-on, through no fault of any submission.
+Exit codes: 0 graded, whatever the scores; 2 a mistake on the command line; 3 grading could not
+continue, through no fault of any submission.
 
-What grading needs is imported when the verb runs, so that every other verb starts without it.
+The modules of the grader are imported when the verb runs, so that every other verb starts without
+them.
 """
 
 import argparse
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
 GRADED, INFRASTRUCTURE = 0, 3
 _MOST_NAMES = 5
 _LAB_HELP = (
-    "the lab, 03, whatever names and bundles say; needed unless the path's name says it, or "
-    "everything in it says the same"
+    "the lab, 03; overrides the names of files and the bundles; needed unless the path names the "
+    "lab, or all of its content agrees on a lab"
 )
 _REGRADE_HELP = (
-    "grade again what the ledger has only a doubtful grade of: its process was killed, perhaps by "
-    "the machine"
+    "grade submissions again if their grade in the ledger is doubtful: their process was killed, "
+    "perhaps by the machine"
 )
 _SEED_HELP = (
-    "of the randomised tests; the default is a secret one, made at the first grading and kept in "
-    ".labkit/grading-seed"
+    "seed of the randomised tests; the default is a secret seed, made at the first grading and "
+    "kept in .labkit/grading-seed"
 )
 
 
@@ -55,20 +56,20 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     add("--lab", default="", metavar="N", help=_LAB_HELP)
     add("--seed", default="", metavar="S", help=_SEED_HELP)
-    add("--overlay", type=Path, metavar="FOLDER", help="hidden tests")
+    add("--overlay", type=Path, metavar="FOLDER", help="folder of hidden tests")
     _add_report_options(command)
     add("--quiet", action="store_true", help="print no report")
     how = command.add_mutually_exclusive_group()
     how.add_argument(
         "--container",
         action="store_true",
-        help="this machine is a container that is thrown away: another user, limits, a pipe",
+        help="this machine is a disposable container: use another user, limits and a pipe",
     )
-    how.add_argument("--trust", action="store_true", help="no walls: for your own code only")
-    add("--jobs", type=int, default=_cpus(), metavar="J", help="how many at once (default: CPUs)")
-    add("--ledger", type=Path, metavar="FILE", help="remember grades; a run that stopped goes on")
+    how.add_argument("--trust", action="store_true", help="use no walls: for your own code only")
+    add("--jobs", type=int, default=_cpus(), metavar="J", help="submissions at once; default: CPUs")
+    add("--ledger", type=Path, metavar="FILE", help="keep grades; continue a run that stopped")
     add("--regrade-doubtful", action="store_true", help=_REGRADE_HELP)
-    add("--cluster", metavar="ADDRESS", help="of a Dask scheduler whose workers grade")
+    add("--cluster", metavar="ADDRESS", help="address of a Dask scheduler; its workers grade")
 
 
 def _add_report_options(command: argparse.ArgumentParser) -> None:
@@ -76,8 +77,8 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
     add("--json", type=Path, metavar="FILE", help="write all grades with all tests")
     add("--csv", type=Path, metavar="FILE", help="write a gradebook with nbgrader's columns")
     add("--junit", type=Path, metavar="FILE", help="write JUnit XML")
-    add("--html", type=Path, metavar="FILE", help="write one page with everything, for a browser")
-    add("--earlier", type=Path, metavar="PATH", help="for --html: compare with these, too")
+    add("--html", type=Path, metavar="FILE", help="write a page with all results, for a browser")
+    add("--earlier", type=Path, metavar="PATH", help="for --html: compare with these as well")
     add(
         "--feedback",
         type=Path,
@@ -86,25 +87,25 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
     )
     add("--canvas", type=Path, metavar="FILE", help="write marks in Canvas's columns")
     add("--moodle", type=Path, metavar="FILE", help="write marks in Moodle's columns")
-    add("--anonymous", action="store_true", help="name nobody: pseudonyms, the same each time")
-    add("--anonymous-key", type=Path, metavar="FILE", help="write a CSV of who is who")
+    add("--anonymous", action="store_true", help="name pseudonyms only, the same each time")
+    add("--anonymous-key", type=Path, metavar="FILE", help="write a CSV of names and pseudonyms")
     add(
         "--diff",
         nargs=2,
         type=Path,
         metavar=("OLD.json", "NEW.json"),
-        help="grade nothing; show what a regrade changed",
+        help="grade nothing; show the changes by a regrade",
     )
     add = command.add_argument_group("marks").add_argument
     add("--roster", type=Path, metavar="CSV", help="students: Canvas's or Moodle's export")
-    add("--times", type=Path, metavar="CSV", help="when work came: student,submitted_at")
-    add("--due", metavar="TIME", help="when it was due, as 2026-11-22T23:59")
-    add("--late", metavar="RULE", help="for late work: '10%% per day, at most 50%%, 15 min grace'")
-    add("--points", type=Path, metavar="CSV", help="points by hand: student,points,reason")
+    add("--times", type=Path, metavar="CSV", help="times of submission: student,submitted_at")
+    add("--due", metavar="TIME", help="the due time, as 2026-11-22T23:59")
+    add("--late", metavar="RULE", help="late rule: '10%% per day, at most 50%%, 15 min grace'")
+    add("--points", type=Path, metavar="CSV", help="points given by hand: student,points,reason")
 
 
 def report_options(args: argparse.Namespace) -> "ReportOptions":
-    """Return which reports a command line that `add_options` describes asks for."""
+    """Return the reports that a command line with the options of `add_options` requests."""
     from labkit.grading.marks.marking import MarkOptions
     from labkit.grading.reports.options import ReportOptions
 
@@ -116,13 +117,13 @@ def report_options(args: argparse.Namespace) -> "ReportOptions":
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Grade what `add_options` describes; return the exit code.
+    """Grade the submissions of a command line; return the exit code.
 
     Raises:
         LabkitError: the command line is at fault, which is exit code 2.
     """
     if hasattr(signal, "SIGCHLD"):
-        # Where whoever started this ignored it, no process is told how its own children ended.
+        # If the parent process ignores this signal, the kernel reports no exit code of children.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         return _run(args, root)
@@ -131,11 +132,11 @@ def run(args: argparse.Namespace, root: Path) -> int:
     except (LabkitError, BrokenPipeError):
         raise
     except (OSError, MemoryError) as error:
-        print(f"labkit: grading cannot go on: {str(error) or 'no memory is left'}", file=sys.stderr)
+        print(f"labkit: grading cannot continue: {str(error) or 'out of memory'}", file=sys.stderr)
     except Exception:
         # A bug in the grader must look neither like a grade nor like a mistake of its user.
         traceback.print_exc()
-        print("labkit: grading cannot go on: the grader itself is at fault", file=sys.stderr)
+        print("labkit: grading cannot continue: this is a bug in the grader", file=sys.stderr)
     return INFRASTRUCTURE
 
 
@@ -155,11 +156,11 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     if args.diff is not None:
         return _show_diff(args)
     if not args.paths:
-        raise UsageError("name what to grade: a file, a folder or a zip; --help has the rest")
+        raise UsageError("name the submissions: a file, a folder or a zip; see --help")
     if args.jobs < 1:
         raise UsageError(f"--jobs {args.jobs}: at least 1 is needed")
     if args.regrade_doubtful and args.ledger is None:
-        raise UsageError("--regrade-doubtful goes with --ledger FILE, which has the grades")
+        raise UsageError("--regrade-doubtful needs --ledger FILE, which has the grades")
     options = report_options(args)
     check(options, args.paths)
     labs = find_labs(root)
@@ -193,7 +194,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         on_progress=ProgressLine() if len(submissions) > 1 else None,
     )
     content = inputs.of(grades)
-    # Whatever a terminal makes of the rest, the reports are there.
+    # The reports are written first: an error of the terminal costs none of them.
     written: list[Path] = []
     try:
         written.extend(write(options, content, labs))
@@ -203,10 +204,10 @@ def _run(args: argparse.Namespace, root: Path) -> int:
 
 
 def _show_diff(args: argparse.Namespace) -> int:
-    """Print what a regrade changed; return 0.
+    """Print the changes by a regrade; return 0.
 
     Raises:
-        UsageError: a file is no report, or there is something to grade as well.
+        UsageError: a file is not a report, or the command line also names submissions.
     """
     from labkit.grading.reports.diff import diff_text, read_report
 
@@ -228,7 +229,7 @@ def _show(
 
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    # There is none if whoever started this has closed it.
+    # None if the parent process has closed it.
     if not args.quiet and sys.stdout is not None:
         is_terminal, width = _screen()
         marks = content.shown_marks
@@ -240,14 +241,15 @@ def _show(
         more = ", …" if len(doubtful) > _MOST_NAMES else ""
         print(
             f"labkit: {len(doubtful)} doubtful, because processes were killed: "
-            f"{', '.join(doubtful[:_MOST_NAMES])}{more}. See to it that the machine has enough "
-            f"memory, then do the same {'with --regrade-doubtful' if args.ledger else 'again'}",
+            f"{', '.join(doubtful[:_MOST_NAMES])}{more}. Make sure that the machine has enough "
+            "memory, then run the same command "
+            f"{'with --regrade-doubtful' if args.ledger else 'again'}",
             file=sys.stderr,
         )
 
 
 def _screen() -> tuple[bool, int]:
-    """Return whether a terminal shows what is printed, and in how many columns."""
+    """Return whether the output goes to a terminal, and the number of columns."""
     is_terminal = sys.stdout.isatty()
     return is_terminal, os.get_terminal_size().columns if is_terminal else 100
 

@@ -1,6 +1,6 @@
-"""A grade as data: what one submission earned of one lab, and why.
+"""A grade as data: the points that one submission earned in one lab, and why.
 
-It is equal to the byte for equal submissions: it holds no times and no paths.
+Equal submissions have grades that are equal to the byte: a grade holds no times and no paths.
 """
 
 from dataclasses import dataclass, fields
@@ -10,25 +10,26 @@ from labkit.running.reporting.explain import GradedTest
 from labkit.running.result_kind import ResultKind
 
 SCHEMA = "labkit/grade/v2"
-# What a grade depends on: submission, lab, assignment, mode.
+# The values that a grade depends on: submission, lab, assignment, mode.
 Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """What a submission earned.
+    """The points of a submission.
 
     Attributes:
-        student: as the file or folder that was handed in is called.
+        student: the name of the file or folder that was handed in.
         lab: folder name of the lab.
-        submission: SHA-256 of what was handed in, see `Submission.digest`.
+        submission: SHA-256 of the submitted files, see `Submission.digest`.
         assignment: SHA-256 of all else that the score depends on, see `Assignment.digest`.
-        seed: of the randomised tests.
-        mode: how the submission was walled in, see `labkit.isolation.sandbox`.
+        seed: the seed of the randomised tests.
+        mode: the walls around the submission, see `labkit.isolation.sandbox`.
         fault: why no test could run, for people; None if tests ran.
-        looks_like: the name of the common mistake that a probe showed, if one did.
-        tests: what became of each test, the lab's own first.
-        doubt: why the score may not be the submission's own doing, for people; None if it is.
+        looks_like: the name of the common mistake that a probe showed, if any.
+        tests: the result of each test, the lab's own first.
+        doubt: why the score may not be the submission's fault, for people; None if there is no
+            doubt.
     """
 
     student: str
@@ -44,7 +45,7 @@ class Grade:
 
     @property
     def key(self) -> Key:
-        """What the grade depends on; who handed it in is not part of it."""
+        """The values that the grade depends on; the student is not among them."""
         return self.submission, self.lab, self.assignment, self.mode
 
     @property
@@ -58,7 +59,7 @@ class Grade:
         return sum(test.max_score for test in self.tests)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON has it; `schemas/grade.schema.json` describes that."""
+        """Return the grade as JSON; `schemas/grade.schema.json` describes it."""
         return {
             "schema": SCHEMA,
             "student": self.student,
@@ -77,10 +78,10 @@ class Grade:
 
     @classmethod
     def from_json(cls, document: Any) -> "Grade":
-        """Return the grade of which this is `to_json`.
+        """Return the grade whose `to_json` is this document.
 
         Raises:
-            ValueError, TypeError, LookupError: it is not the JSON of a grade.
+            ValueError, TypeError, LookupError: the document is not the JSON of a grade.
         """
         if document["schema"] != SCHEMA:
             raise ValueError(f"the schema is {document['schema']!r}; {SCHEMA!r} is read")

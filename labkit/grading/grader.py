@@ -3,19 +3,20 @@
 All tests run with the public seed first. With the secret seed they run afterwards, in other
 workers. Points are those of the second run. Each text that a student reads, and the mistake that
 the code looks like, is from the first run, which ends before a worker of this submission sees the
-secret seed. Of the second run a student learns whether each test passed, and the kind of a failure.
-In lab 12 there is one run; see `labkit.isolation.hunter`.
+secret seed. From the second run a student learns whether each test passed, and the kind of a
+failure. In lab 12 there is one run; see `labkit.isolation.hunter`.
 
 No worker can write to a file, a device or a store that another worker sees, or ask whether a page
 of a file is in memory: see `labkit.isolation.syscalls`, `bubblewrap` and `library`. But workers
 share a kernel and its processors. A worker that has seen the secret seed may therefore still signal
-to a worker of another submission, such as a friend's, or of the same one when it is handed in or
-graded again (a submission whose process was killed is). What is left for that, from the easiest:
+to a worker of another submission, such as a friend's, or of the same submission when it is handed
+in or graded again (a submission is graded again if its process was killed). The remaining channels,
+from the easiest:
 
 - Numbers that the kernel counts for all: the inode numbers of pipes and sockets; in a container
   also the numbers of processes and threads. Each worker can move the count, and read it.
 - Futexes on a page of Python's library, between workers that run at the same time: a thread can be
-  made so that its end wakes who waits there. With musl, any wake does.
+  made so that its end wakes a thread that waits there. With musl, any wake does.
 - Time: how long a computation takes tells how busy the processor, its caches and the memory are. A
   file that the machine has dropped from memory is slow to read, and fast for the next reader; the
   fork server reads all files at its start, and nothing keeps them in memory.
@@ -66,12 +67,12 @@ _ENCODING = re.compile(rb"[ \t\f]*#.*?coding[:=]")
 
 
 def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox) -> Grade:
-    """Return the grade of a submission; it has one whatever the submission does.
+    """Return the grade of a submission, whatever the submission does.
 
     Args:
-        submission: what was handed in.
-        assignment: what it is graded against.
-        sandbox: starts the process that holds it.
+        submission: the submission.
+        assignment: the assignment that it is graded against.
+        sandbox: starts the process that holds the submission.
     """
     lab = assignment.lab
     source = submission.sources.get(lab.name)
@@ -89,7 +90,7 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox) -> G
     if assignment.seed == PUBLIC_SEED:
         run = public
     else:
-        # Not before: what students read must be complete when a worker first sees this seed.
+        # Not before: the texts for students must be complete when a worker first sees this seed.
         killed += _perform(run, sources, assignment, sandbox)
     return _graded(submission, assignment, sandbox.mode, run, public, killed)
 
@@ -126,13 +127,13 @@ def _perform(run: LabRun, sources: Sources, assignment: Assignment, sandbox: San
     """Run all tests with the seed of a run, in workers of its own; put the results into it.
 
     Returns:
-        What was said of each process that a signal ended which it need not have sent itself.
+        A message for each process that was ended by a signal which may have come from outside.
     """
     host = _host(sources, assignment, sandbox)
     try:
         run_isolated(run, host, _hidden(assignment, run.seed))
         if run.seed == PUBLIC_SEED:
-            # The worker before has seen hidden tests, and a mistake is shown to students.
+            # The previous worker has seen hidden tests, and a mistake is shown to students.
             host.close()
             run.mistake = _diagnosed(run, host)
     finally:
@@ -143,7 +144,7 @@ def _perform(run: LabRun, sources: Sources, assignment: Assignment, sandbox: San
 def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
     """Return the common mistake that the submission makes, if a probe shows one.
 
-    It shows in no test and moves no points, whatever the submission answers.
+    The diagnosis changes neither tests nor points, whatever the submission answers.
     """
     if not run.failing_tasks:
         return None
@@ -158,7 +159,7 @@ def _diagnosed(run: LabRun, host: Host) -> Mistake | None:
 
 
 def _doubt(killed: Sequence[str], *runs: LabRun) -> str | None:
-    """Return in which tests the submission's process was killed, if it may not have been by it."""
+    """Return in which tests the process was killed, if the submission may not be to blame."""
     if not killed:
         return None
     results = [item for run in runs for item in run.results.items()]
@@ -168,8 +169,8 @@ def _doubt(killed: Sequence[str], *runs: LabRun) -> str | None:
 
 
 def refused(submission: Submission, assignment: Assignment, mode: str, why: str) -> Grade:
-    """Return the grade of a submission on which no test can run: no points, and why."""
-    why = why or "there is nothing that could be graded in it"
+    """Return the grade of a submission on which no test can run: no points, and the reason."""
+    why = why or "it contains nothing to grade"
     tests = (graded_test(test, None, _visibility(test)) for test in assignment.tests)
     return Grade(
         student=one_line(submission.student),
@@ -188,7 +189,7 @@ def _tested(test: Test, run: LabRun, public: LabRun) -> GradedTest:
     result, again = run.results.get(test.name), public.results.get(test.name)
     outcome = graded_test(test, result, _visibility(test))
     if not outcome.passed and not outcome.message:
-        outcome = replace(outcome, message=f"it failed ({outcome.kind}), and did not say why")
+        outcome = replace(outcome, message=f"it failed ({outcome.kind}) without a message")
     if again is not None and again is not result and outcome.kind.quotes_case:
         readable = Result(ResultKind.ASSERTION, _secret(test, run)) if again.passed else again
         outcome = replace(outcome, for_student=explain(test, readable))
@@ -204,7 +205,7 @@ def _tested(test: Test, run: LabRun, public: LabRun) -> GradedTest:
 
 
 def _secret(test: Test, run: LabRun) -> str:
-    """Return what a student is told of a test that only fails on what the secret seed draws."""
+    """Return the text for the student if a test fails only on cases drawn from the secret seed."""
     others = "" if isinstance(test, HiddenTest) else f" Try others: {_OTHERS}{run.lab.number}"
     return (
         f"It passes with seed {PUBLIC_SEED}, and fails on cases drawn from {_SECRET_SEED}.{others}"
@@ -217,7 +218,7 @@ def _visibility(test: Test) -> str:
 
 def _fault_of(source: bytes | None) -> str | None:
     if source is None:
-        return "there is no starter.py for this lab in it"
+        return "it contains no starter.py for this lab"
     if len(source) > MOST_SOURCE_BYTES:
         most = f"at most {MOST_SOURCE_BYTES} are read: {KEEP_SHORT}"
         return f"starter.py has {len(source)} bytes; {most}"
@@ -256,7 +257,7 @@ def _sources(source: bytes, submission: Submission, assignment: Assignment) -> S
 
 
 def _host(sources: Sources, assignment: Assignment, sandbox: Sandbox) -> Host:
-    """Return the host of a submission. References of parts are in another worker than it is."""
+    """Return the host of a submission. The references of its parts are in another worker."""
     parts = {name: assignment.lab.parts[name] for name in sources.elsewhere}
     if not parts:
         return Host(sandbox, sources)

@@ -1,17 +1,18 @@
-"""The grades so far, in a file that only grows: a line of JSON each, on the disk before it counts.
+"""The grades so far, in an append-only file: one line of JSON each, on the disk before it counts.
 
-A line is `{"sum":"...","grade":{...}}`; the sum is the HMAC-SHA256 of what follows it and of the
-sum on the line before. So a line that was edited, moved, copied or cut out is noticed, and costs
-that line and at most the next one. Lines that are missing at the end are not noticed; they cost
-nothing but time. The key is in a file beside the ledger, `FILE.key`, made with it: whoever can read
-that can forge a line.
+A line is `{"sum":"...","grade":{...}}`; the sum is the HMAC-SHA256 of the rest of the line and of
+the sum on the previous line. So a line that was edited, moved, copied or cut out is detected, and
+costs that line and at most the next line. Missing lines at the end are not detected; they cost only
+time. The key is in a file beside the ledger, `FILE.key`, made with it: anyone who can read the key
+can forge a line.
 
-Grades are found by what they depend on: submission, lab, assignment and mode. So equal files are
-graded once, whoever handed them in, and no grade says who. When tests change, earlier lines stay in
-the file, but nothing looks for them any more. For a fresh start, name another file.
+Grades are looked up by submission, lab, assignment and mode, the values that they depend on. So
+equal files are graded once, whatever their student, and a grade does not name the student. When
+tests change, earlier lines stay in the file, but are not looked up any more. For a fresh start,
+name another file.
 
-Other lines are notes: the word behind the sum says of what kind, as `points` for those by hand,
-which do name students.
+Other lines are notes: the word after the sum is their kind. Notes of the kind `points`, for points
+given by hand, do name students.
 """
 
 import fcntl
@@ -39,10 +40,10 @@ _log = logging.getLogger(__name__)
 
 @cache
 def _warn(path: Path, number: int) -> None:
-    """Warn of a line, once however often its ledger is opened."""
+    """Warn of a line, once even if its ledger is opened several times."""
     _log.warning(
-        "%s line %d was edited, or is not where it was written, and is left out: a grade is made "
-        "again; points by hand must be given again, with --points",
+        "%s line %d was edited, or was moved, and is left out: a grade is made again; points given "
+        "by hand must be given again, with --points",
         path,
         number,
     )
@@ -55,11 +56,11 @@ class Ledger:
     whose sum is wrong is logged and ignored.
 
     Args:
-        path: of the file.
+        path: the path of the file.
 
     Raises:
-        UsageError: the file is something else, another grader is using it, or its key is missing.
-        InfrastructureError: it cannot be read or written.
+        UsageError: the file is not a ledger, another grader is using it, or its key is missing.
+        InfrastructureError: the file cannot be read or written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -88,14 +89,14 @@ class Ledger:
         return len(self._places)
 
     def find(self, key: Key) -> Grade | None:
-        """Return the grade with this key, with no student in it, or None."""
+        """Return the grade with this key, without a student, or None."""
         if key not in self._places:
             return None
         start, size = self._places[key]
         return Grade.from_json(_read(os.pread(self._file, size, start))[3])
 
     def add(self, grade: Grade) -> None:
-        """Append a grade; when this returns, it is on the disk.
+        """Append a grade; when this returns, the grade is on the disk.
 
         Raises:
             InfrastructureError: it cannot be written.
@@ -141,19 +142,19 @@ class Ledger:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"--ledger {self._path}: another grader is using it; wait for that one, or use "
-                "another file"
+                f"--ledger {self._path}: another grader is using it; wait for that grader, or "
+                "use another file"
             ) from None
 
     def _check(self) -> None:
         if not _FIRST.startswith(os.pread(self._file, len(_FIRST), 0)):
             raise UsageError(
-                f"--ledger {self._path}: this is not a ledger; name a new file, or one that "
+                f"--ledger {self._path}: this is not a ledger; name a new file, or a file that "
                 "`grade --ledger` has made"
             )
 
     def _read_key(self) -> bytes:
-        """Return the key; make it, for a ledger without lines that has none."""
+        """Return the key; make it if the ledger has neither lines nor a key."""
         path = self._path.with_name(f"{self._path.name}.key")
         try:
             key = path.read_bytes().strip() if path.exists() else b""
@@ -168,8 +169,9 @@ class Ledger:
             raise self._failed(error) from None
         if len(key) != _KEY_DIGITS:
             raise UsageError(
-                f"--ledger {self._path}: its key {path} is missing, so nobody can tell whether "
-                "lines were edited; put it back from where the ledger was made, or name a new file"
+                f"--ledger {self._path}: its key {path} is missing, so edited lines cannot be "
+                "detected; restore the key from the place where the ledger was made, or name a new "
+                "file"
             )
         return key
 
@@ -179,8 +181,8 @@ class Ledger:
             for number, line in enumerate(lines, start=1):
                 if number == 1 and not first.startswith(line):
                     raise UsageError(
-                        f"--ledger {self._path}: its key file belongs to another ledger; put its "
-                        "own back, or name a new file"
+                        f"--ledger {self._path}: its key file belongs to another ledger; restore "
+                        "its own key file, or name a new ledger"
                     )
                 if not line.endswith(b"\n"):
                     os.ftruncate(self._file, self._size)
@@ -206,7 +208,7 @@ class Ledger:
         self._last_sum = sum
 
     def _sum(self, content: bytes) -> bytes:
-        """Return the sum of a line that comes next."""
+        """Return the sum of the next line, given its content."""
         return hmac.digest(self._key, self._last_sum + content, "sha256").hex().encode()
 
     def _append(self, kind: str, value: Any) -> None:
@@ -231,12 +233,12 @@ class Ledger:
 
 
 def _read(line: bytes) -> tuple[bytes, bytes, str, Any]:
-    """Return the sum of a line, what it covers, and of that the kind and the value.
+    """Return the sum of a line, the bytes that it covers, and their kind and value.
 
     Raises:
-        ValueError: it has another form.
+        ValueError: the line has another form.
     """
     match = _LINE.fullmatch(line)
     if match is None:
-        raise ValueError("this is no line of a ledger")
+        raise ValueError("this is not a line of a ledger")
     return match[1], match[2], match[3].decode("ascii"), json.loads(match[4])

@@ -1,4 +1,4 @@
-"""Hidden tests: a private folder with more tests of a lab's rules, on data that nobody has seen.
+"""Hidden tests: a private folder with more tests of a lab's rules, on data unknown to students.
 
     OVERLAY/
         LAB, the name of its folder/
@@ -48,7 +48,7 @@ class HiddenTest(Test):
 
     Attributes:
         varies: the name of the lab's test whose rule it tests on other data.
-        visibility: who may see it and when, one of `VISIBILITIES`.
+        visibility: when students may see it, one of `VISIBILITIES`.
     """
 
     varies: str
@@ -71,7 +71,7 @@ class Overlay:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the file. It seeds the tests too: the seed is as private as they are."""
+        """The SHA-256 of the file. It also seeds the tests: the seed is as private as they are."""
         return sha256(self.path.read_bytes()).hexdigest()
 
     def public_tests(self) -> tuple[Test, ...]:
@@ -111,7 +111,7 @@ def read_overlay(folder: Path, lab: Lab) -> Overlay | None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        # pytest's own, of skip and fail, are no `Exception`.
+        # pytest's own exceptions, of skip and fail, do not derive from `Exception`.
         raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
     if not manifest:
         raise UsageError(f"{path} has no test: write one, or remove the file")
@@ -131,7 +131,7 @@ def _hidden(test: Test, marks: Mapping[str, Any], lab: Lab, path: Path) -> Hidde
     varied = public.get(marks.get("varies", ""))
     if varied is None:
         raise UsageError(
-            f"{here}: say which test it varies, @pytest.mark.varies(NAME), with NAME one of "
+            f"{here}: name the test that it varies, @pytest.mark.varies(NAME), with NAME one of "
             f"{', '.join(public)}"
         )
     if test.rule not in ("", varied.rule):
@@ -140,7 +140,7 @@ def _hidden(test: Test, marks: Mapping[str, Any], lab: Lab, path: Path) -> Hidde
             f"or make it {varied.rule!r}"
         )
     if test.task != varied.task:
-        raise UsageError(f"{here}: {varied.name} is of task {varied.task}, so this one is too")
+        raise UsageError(f"{here}: {varied.name} is of task {varied.task}: use the same task")
     if test.points < 1:
         raise UsageError(f"{here}: give it points, at least 1; they are taken from {varied.name}")
     visibility = marks.get("visibility", "hidden")

@@ -1,7 +1,7 @@
 """Grading on this machine: one trusted process for each slot, and submissions handed out in turn.
 
-A process that dies or fails costs no other submission anything; see `labkit.grading.retry` for what
-becomes of the one that it was at. `labkit.grading.slot` is what happens inside a process.
+A process that dies or fails costs no other submission anything. `labkit.grading.retry` decides
+about the submission that it was grading; `labkit.grading.slot` does the work inside a process.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class Pool:
     Args:
         assignments: by folder name of a lab.
         mode: see `labkit.isolation.sandbox`.
-        jobs: how many processes.
+        jobs: the number of processes.
     """
 
     def __init__(self, assignments: Mapping[str, Assignment], mode: str, jobs: int) -> None:
@@ -55,8 +55,8 @@ class Pool:
         """Yield for each submission its place, and its grade or why grading it failed.
 
         Args:
-            work: what to grade.
-            alone: whether by one process, after all others have ended.
+            work: the submissions to grade.
+            alone: whether to use one process, after all others have ended.
 
         Raises:
             InfrastructureError: no worker can be started, or processes die before they are ready.
@@ -123,7 +123,7 @@ class _Hand:
         return kind, content
 
     def give(self, waiting: deque[Work]) -> None:
-        """Hand it the next submission if it has none; that stays if the process is gone."""
+        """Hand it the next submission if it has none; if the process is gone, keep that."""
         if not self.ready or self.work is not None or not waiting:
             return
         with contextlib.suppress(OSError):
@@ -141,7 +141,7 @@ class _Hand:
 
 
 def _serve(connection: Connection, assignments: dict[str, Assignment], mode: str) -> None:
-    """Grade what arrives, until the parent process closes the pipe or dies."""
+    """Grade submissions from the pipe, until the parent process closes the pipe or dies."""
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, _stop)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
@@ -167,12 +167,12 @@ def _serve(connection: Connection, assignments: dict[str, Assignment], mode: str
         return
     except (InfrastructureError, OSError) as error:
         with contextlib.suppress(OSError):
-            _send(connection, ("stop", f"grading cannot go on: {error}"))
+            _send(connection, ("stop", f"grading cannot continue: {error}"))
 
 
 def _send(connection: Connection, message: tuple[str, Any]) -> None:
-    # As `Connection.send`, which keeps a buffer: Python 3.13 complains of it on stderr where the
-    # parent ends the process in the middle.
+    # Like `Connection.send`, which keeps a buffer: Python 3.13 complains about the buffer on stderr
+    # if the parent ends the process in the middle.
     connection.send_bytes(pickle.dumps(message))
 
 

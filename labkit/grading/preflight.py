@@ -1,7 +1,7 @@
-"""Before others are graded: the reference has every point, and a known bug has not.
+"""The check before students are graded: the reference earns every point, and a known bug does not.
 
-Something wrong with hidden tests, or with this machine, would otherwise cost every student points,
-or give them to all. A ledger keeps what was found, so it costs time only once.
+Otherwise a fault of the hidden tests, or of this machine, would cost every student points, or give
+points to all. A ledger keeps the result, so the check costs time only once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,16 +19,16 @@ _MOST_TESTS = 3
 def check_tests(
     assignments: Mapping[str, Assignment], grade_all: Callable[[list[Submission]], Iterable[Grade]]
 ) -> None:
-    """Check the tests that others will be graded with.
+    """Check the tests that students will be graded with.
 
-    In a student edition, which has no reference, there is nothing to check.
+    A student edition has no reference, so there it checks nothing.
 
     Args:
         assignments: by folder name of a lab.
-        grade_all: grades against them, as others will be.
+        grade_all: grades against them, in the same way as students.
 
     Raises:
-        InfrastructureError: the reference lacks points, or the bug has all.
+        InfrastructureError: the reference lacks points, or the bug earns all.
     """
     work = [item for assignment in assignments.values() for item in _known(assignment)]
     for grade in grade_all(work):
@@ -60,14 +60,14 @@ def _lacks_points(grade: Grade) -> str:
         failures[_MOST_TESTS:] = [f"and {len(failures) - _MOST_TESTS} more"]
     return (
         f"the reference of {grade.lab} has {grade.score} of {grade.max_score} points, so nothing "
-        f"else was graded. Mend these tests, or what stops them here: {', '.join(failures)}"
+        f"else was graded. Fix these tests, or remove their obstacle here: {', '.join(failures)}"
     )
 
 
 def _has_all(grade: Grade) -> str:
     return (
         f"{grade.student} of {grade.lab} has every point, so nothing else was graded: these tests "
-        "do not tell right from wrong"
+        "do not distinguish right code from wrong code"
     )
 
 

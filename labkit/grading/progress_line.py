@@ -29,7 +29,7 @@ class ProgressLine:
         seconds = self._seconds(left)
         if seconds is not None:
             text += f", about {_duration(seconds)} left"
-        # It may be closed, or on a full disk: grading goes on all the same.
+        # It may be closed, or on a full disk: grading continues nevertheless.
         if sys.stderr is not None:
             with suppress(OSError):
                 self._show(text, done, of)
@@ -43,10 +43,10 @@ class ProgressLine:
             print(text, file=sys.stderr, flush=True)
 
     def _seconds(self, left: int) -> float | None:
-        """Return how long the rest takes at the rate so far; None if nobody can tell yet."""
+        """Return the seconds that the rest takes at the rate so far; None if not known yet."""
         if self._most is None:
             self._most = left + 1
-        # What a ledger had came at once, and says nothing about the rest.
+        # Grades from a ledger take no time, and say nothing about the rest.
         graded = self._most - left
         if left == 0 or graded < 2:
             return None

@@ -1,6 +1,6 @@
-"""The files of reports: whether they can be written, before anything is graded, and writing them.
+"""The files of reports: checking before the grading that they can be written, and writing them.
 
-A mistake that showed only after the grading would cost hours of work.
+A mistake that appeared only after the grading would cost hours of work.
 """
 
 import errno
@@ -18,20 +18,20 @@ from labkit.grading.reports.gradebooks import canvas_csv, moodle_csv, nbgrader_c
 from labkit.grading.reports.json_junit import report_json, report_junit
 from labkit.grading.reports.options import ReportOptions
 
-# Enough to need a block of the disk, which an empty file does not.
+# Enough to need a block of the disk; an empty file needs none.
 _TRIED_BYTES = 4096
 
 
 def check(options: ReportOptions, paths: Sequence[Path]) -> None:
-    """Check that the options go together, and that each report can be written to its place.
+    """Check that the options fit together, and that each report can be written to its place.
 
     Args:
-        options: which reports, and where they go.
-        paths: what is going to be graded; no report may overwrite it.
+        options: the reports and their places.
+        paths: the paths to grade; no report may overwrite them.
 
     Raises:
-        UsageError: an option does not fit the others, or a place takes no report; the message
-            says what to do.
+        UsageError: an option does not fit the others, or a report cannot be written to its place;
+            the message says what to do.
         InfrastructureError: the disk of a report is full.
     """
     _check_together(options)
@@ -54,13 +54,13 @@ def _check_together(options: ReportOptions) -> None:
         if options.anonymous and path is not None:
             raise UsageError(f"--{option} is for named students: leave --anonymous to another run")
     if options.anonymous_key is not None and not options.anonymous:
-        raise UsageError("--anonymous-key goes with --anonymous")
+        raise UsageError("--anonymous-key needs --anonymous")
     if options.earlier is not None and options.html is None:
-        raise UsageError("--earlier goes with --html FILE, which has the pairs")
+        raise UsageError("--earlier needs --html FILE, which shows the pairs")
 
 
 def _check_apart(options: ReportOptions, paths: Sequence[Path]) -> None:
-    """Check that no report overwrites another one, or a file that is read."""
+    """Check that no report overwrites another report, or a file that is read."""
     taken = {path.resolve(): str(path) for path in paths}
     for option, path in options.marks.files.items():
         taken.setdefault(path.resolve(), f"--{option} {path}")
@@ -79,15 +79,15 @@ def _check_apart(options: ReportOptions, paths: Sequence[Path]) -> None:
 
 
 def write(options: ReportOptions, content: ReportContent, labs: Sequence[Lab]) -> Iterator[Path]:
-    """Write each report that is asked for; yield where, when it is there.
+    """Write each requested report; yield its path when it is written.
 
     Args:
-        options: which reports, and where they go.
-        content: what they say.
-        labs: at least those of the grades.
+        options: the reports and their places.
+        content: the content of the reports.
+        labs: at least the labs of the grades.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: a report cannot be written.
     """
     grades, marks = content.grades, content.shown_marks
     if options.json is not None:
@@ -112,7 +112,7 @@ def write(options: ReportOptions, content: ReportContent, labs: Sequence[Lab]) -
 def _write_for_platforms(
     options: ReportOptions, content: ReportContent, labs: Sequence[Lab]
 ) -> Iterator[Path]:
-    """Write what goes back to students and gradebooks, and who is who."""
+    """Write the feedback for students, the gradebooks, and the key of the pseudonyms."""
     by_name = {lab.name: lab for lab in labs}
     for path, gradebook in ((options.canvas, canvas_csv), (options.moodle, moodle_csv)):
         if path is not None:
@@ -135,7 +135,7 @@ def _quoted(text: str) -> str:
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace a file as a whole, so that nobody reads half of it; write to a device as it is."""
+    """Replace a file in one step, so that no reader sees half of it; write to a device directly."""
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return
@@ -167,10 +167,10 @@ def _check_file(path: Path) -> None:
 
 
 def _try_to_write(folder: Path, purpose: str) -> None:
-    """Write a scratch file to a folder and remove it: nothing else tells if that can be done.
+    """Write a scratch file to a folder and remove it, the only sure test that writing works.
 
     Raises:
-        UsageError: the folder does not take it; the message says why and for what it was to be.
+        UsageError: the folder cannot be written to; the message gives the reason and the purpose.
         InfrastructureError: the disk is full.
     """
     try:
@@ -180,5 +180,5 @@ def _try_to_write(folder: Path, purpose: str) -> None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise (InfrastructureError if full else UsageError)(
             f"nothing can be written to {folder} ({error.strerror}): "
-            f"{'make room' if full else 'take another folder'} to {purpose}"
+            f"{'make room' if full else 'name another folder'} to {purpose}"
         ) from None

@@ -1,7 +1,7 @@
-"""Who is to blame when a process dies: a submission is tried again, after all others and alone.
+"""Blame when a process dies: its submission is tried again, after all others and alone.
 
-So it is judged by what it does itself. What else can end a process, a system without memory or a
-person, does not do so twice in the same place.
+So a submission is judged only by its own actions. Other causes that end a process, such as a system
+without memory or a person, do not do so twice in the same place.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,17 +12,17 @@ from labkit.grading.grade import Grade
 from labkit.grading.grader import refused
 from labkit.grading.reading.submission import Submission
 
-# Why there is no grade, as a grade says it.
+# The reasons for a missing grade, as grades word them.
 DIED = "the grader's process died on this submission, each time it was graded"
 FAILED = "the grader failed on this submission, each time it was graded"
 OVERSPENT = "the grader computed for too long on this submission, each time it was graded"
-# How often a submission is tried alone, while it ends in other ways each time.
+# How often a submission is tried alone, if it ends in another way each time.
 _MOST_TRIALS = 2
-# What became of a submission: its grade, or why there is none.
+# The outcome of a submission: its grade, or why there is none.
 Outcome = Grade | str
 # A submission and its place among all.
 Work = tuple[int, Submission]
-# Grade some, alone or not: yield the place of each and what became of it.
+# Grade submissions, alone or not: yield the place and the outcome of each.
 Outcomes = Callable[[Sequence[Work], bool], Iterator[tuple[int, Outcome]]]
 
 
@@ -35,10 +35,10 @@ def judged(
     """Yield the place and the grade of each submission as it is finished.
 
     Args:
-        submissions: what to grade.
+        submissions: the submissions to grade.
         assignments: by folder name of a lab.
         mode: see `labkit.isolation.sandbox`.
-        outcomes: does it.
+        outcomes: does the grading.
     """
     again: dict[int, str] = {}
     for place, outcome in outcomes([*enumerate(submissions)], False):
@@ -64,5 +64,5 @@ def judged(
 
 
 def _why(outcome: Outcome) -> str:
-    """Return what speaks for trying again; nothing does if it is empty."""
+    """Return the reason to try again, or "" if there is none."""
     return outcome if isinstance(outcome, str) else outcome.doubt or ""

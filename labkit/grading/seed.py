@@ -1,8 +1,8 @@
-"""The secret seed of a course's gradings, from which each lab has its own.
+"""The secret seed of a course's gradings, from which each lab's seed is derived.
 
-Students' own runs have the public seed, so that a table of its answers is easily made. Gradings
-that count have a seed that no student knows: the instructor's repository keeps it in a file, and
-`make grade` and `make gradescope` use the same one.
+Students' own runs use the public seed, so a table of its answers is easily made. Gradings that
+count use a seed that no student knows: the instructor's repository keeps it in a file, and `make
+grade` and `make gradescope` use the same file.
 """
 
 import hmac
@@ -22,16 +22,16 @@ _SECRET, _SEED = 64, 32
 
 
 def grading_seed(lab: Lab, root: Path) -> str:
-    """Return the seed with which a lab is graded; make the file if there is none, and say so.
+    """Return the seed with which a lab is graded; make the file if it is missing, and say so.
 
-    In a student edition, which has no solutions, it is the public one.
+    In a student edition, which has no solutions, this is the public seed.
 
     Args:
         lab: the lab.
         root: the repository.
 
     Raises:
-        UsageError: the file can neither be read nor made, or holds something else.
+        UsageError: the file can neither be read nor made, or has other content.
     """
     if not lab.solution.exists():
         return PUBLIC_SEED
@@ -45,21 +45,21 @@ def _secret(path: Path) -> bytes:
         text = path.read_text(encoding="ascii").strip()
     except OSError as error:
         raise UsageError(
-            f"the seed of the gradings cannot be kept in {path} ({error.strerror}): make that "
-            "possible, or name a seed that students do not know, --seed S"
+            f"the seed of the gradings cannot be kept in {path} ({error.strerror}): make the file "
+            "writable, or name a seed that students do not know, --seed S"
         ) from None
     except ValueError:
         text = ""
     if len(text) != _SECRET or not text.isalnum():
         raise UsageError(
-            f"{path} does not hold the seed of the gradings ({_SECRET} hexadecimal digits): bring "
-            "back a copy of it; or remove it, and whatever is graded again gets another seed"
+            f"{path} does not contain the seed of the gradings ({_SECRET} hexadecimal digits): "
+            "restore a copy of the seed; or remove the file, and later gradings get another seed"
         )
     return text.encode()
 
 
 def _make(path: Path) -> None:
-    """Make the file in one step: of two graders that begin at once, one makes it for both."""
+    """Make the file in one step: if two graders begin at once, one makes it for both."""
     path.parent.mkdir(exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=path.parent) as file:
         file.write(secrets.token_hex(_SECRET // 2) + "\n")

@@ -1,11 +1,12 @@
-"""A place to grade in: a processor, what starts workers, and a budget for each submission.
+"""A slot, in which submissions are graded: a processor, a starter of workers, and a budget.
 
-One submission at a time is graded in it; to grade many at once takes many slots, each in a process
-or thread of its own. What must be unique on a machine belongs to a worker, not to its slot: see
-`labkit.isolation.users`.
+A slot grades one submission at a time; grading several at once takes several slots, each in a
+process or thread of its own. Resources that must be unique on a machine belong to a worker, not to
+its slot: see `labkit.isolation.users`.
 
-The budget is a backstop. What a submission makes the trusted side do is bounded where it is done;
-should one find a way around that, its process ends, and no other submission notices.
+The budget is a backstop. Every operation of the trusted side on behalf of a submission has its own
+bound; if a submission evades these bounds, its process ends, and other submissions are not
+affected.
 """
 
 import math
@@ -28,25 +29,25 @@ from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox
 
 MOST_SLOTS = 128
-# Of processor time for one submission, and of memory at once.
+# Limits for one submission: processor time, and memory at once.
 MOST_SECONDS = 600.0
 MOST_BYTES = 2 << 30
-# How a process ends that computed for longer.
+# The signal that ends a process which computed for longer.
 OVERSPENT_SIGNAL = signal.SIGXCPU
-# Of what is said about a failure of the grader.
+# The longest message about a failure of the grader.
 _MOST_CHARACTERS = 4_000
 _NOTHING = Sources("starter", {"starter": ("starter.py", "starter.py", b"")})
 
 
 class Stopped(SystemExit):
-    """The process that grades is told to end."""
+    """The grading process was ordered to end."""
 
 
 class Slot:
-    """A place to grade in. Use it with `with`; it belongs to the thread that made it.
+    """A slot for grading. Use it with `with`; it belongs to the thread that made it.
 
     That thread and its workers stay on one processor: a round trip takes half the time if it need
-    not wake another one.
+    not wake another processor.
 
     Args:
         mode: see `labkit.isolation.sandbox`.
@@ -84,7 +85,7 @@ class Slot:
         """Check that a worker that holds an empty submission answers.
 
         Raises:
-            InfrastructureError: it does not, and no submission can be to blame.
+            InfrastructureError: the worker does not answer, and no submission can be to blame.
         """
         host = Host(self.sandbox, _NOTHING)
         try:
@@ -102,7 +103,7 @@ class Slot:
 
         Raises:
             CourseError: a file of the course is at fault.
-            InfrastructureError: it failed for another reason that would stop every submission.
+            InfrastructureError: the grader failed for a reason that would stop every submission.
         """
         try:
             with _allowance():
@@ -112,15 +113,16 @@ class Slot:
         except BaseException as error:
             name = type(error).__name__
             print(traceback.format_exc()[-_MOST_CHARACTERS:], file=sys.stderr, flush=True)
-        # Only now is what it had in its hands gone.
+        # The objects of the attempt are freed only now.
         self.check()
         return f"{FAILED} ({name})"
 
 
 def _take_number() -> tuple[socket.socket | None, int]:
-    """Return what reserves the lowest number that no other slot has, and the number.
+    """Return a reservation of the lowest number that no other slot has, and the number.
 
-    It spreads slots over processors. Graders with networks of their own do not see each other's.
+    The number spreads slots over processors. Graders with networks of their own do not see each
+    other's numbers.
     """
     if not sys.platform.startswith("linux"):
         # Only Linux has such names, and lets a thread choose its processor.
@@ -128,7 +130,7 @@ def _take_number() -> tuple[socket.socket | None, int]:
     mark = socket.socket(socket.AF_UNIX)
     for number in range(MOST_SLOTS):
         try:
-            # A socket name without a file is free again once its process is gone, however it ended.
+            # A socket name without a file is free again once its process has ended in any way.
             mark.bind(f"\0labkit-slot-{number}")
         except OSError:
             continue

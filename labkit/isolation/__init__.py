@@ -1,1 +1,1 @@
-"""Running a student's code in a process of its own, without trusting anything that it says."""
+"""Running a student's code in a process of its own, without trusting its answers."""

@@ -1,8 +1,8 @@
-"""What a worker's interpreter is started with, as `python -c`: it imports from memory.
+"""The program with which a worker's interpreter starts, as `python -c`: it imports from memory.
 
-Standard input is a socket. Over it comes a length in eight bytes, and then, marshalled, the modules
-to import from memory and what to tell the zygote; see `labkit.isolation.zygote`. So nothing of
-labkit has to lie in a file that a submission could see.
+Standard input is a socket. It delivers a length in eight bytes, then, marshalled, the modules to
+import from memory and the arguments of the zygote; see `labkit.isolation.zygote`. So no file of
+labkit has to be in a place that a submission could see.
 """
 
 import marshal
@@ -17,14 +17,14 @@ class Memory:
     """Finds and loads modules from memory.
 
     Args:
-        modules: from a name to (whether it is a package, how it is called in tracebacks, its code).
+        modules: from a name to (whether it is a package, its file name in tracebacks, its code).
     """
 
     def __init__(self, modules: dict[str, tuple[bool, str, Any]]) -> None:
         self._modules = modules
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return what importlib needs to know of a module; None of others."""
+        """Return importlib's specification of a module; None for other modules."""
         if name not in self._modules:
             return None
         package, filename, _ = self._modules[name]
@@ -53,7 +53,7 @@ def _read(size: int) -> bytes:
 if __name__ == "__main__":
     modules, arguments = marshal.loads(_read(int.from_bytes(_read(8), "big")))
     sys.meta_path.insert(0, Memory(modules))
-    # Told to this process alone.
+    # The variable is for this process only.
     os.environ.pop("LD_LIBRARY_PATH", None)
     from labkit.isolation.zygote import serve
 

@@ -1,4 +1,4 @@
-"""How bubblewrap is told what a sandbox has, and what to do where it does not work."""
+"""The command line of bubblewrap for a sandbox, and advice if bubblewrap does not work."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from labkit.isolation.library import Library
 _CAPABILITIES = ("--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN")
 _NAMESPACES = ("--unshare-all", *_CAPABILITIES)
 # Limits do not hold for root, nor for root of a user namespace that root has made. So root makes
-# all namespaces but that of users; a worker changes its user and then makes that one itself.
+# all namespaces but that of users; a worker changes its user and then makes that namespace itself.
 _NAMESPACES_OF_ROOT = (
     *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
     *_CAPABILITIES,
@@ -34,21 +34,21 @@ _MARKS_OF_CONTAINER = (".dockerenv", "run/.containerenv")
 
 
 def walls(library: Library) -> list[str]:
-    """Return the words to put before a command, so that it sees Python's library and no more.
+    """Return the words to put before a command, so that it sees only Python's library.
 
     Raises:
-        InfrastructureError: there is no bubblewrap.
+        InfrastructureError: bubblewrap is missing.
     """
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise InfrastructureError(_MISSING)
     shown = [*library.folders, *library.files]
-    # bubblewrap would close these to other users where they are closed outside, like /root.
+    # If these are closed to other users outside, like /root, bubblewrap would close them as well.
     above = {str(folder) for path in shown for folder in Path(path).parents} - {"/"}
     return [
         bwrap,
         *(_NAMESPACES_OF_ROOT if os.geteuid() == 0 else _NAMESPACES),
-        # With its first process end all others.
+        # All processes end with the first process.
         *("--as-pid-1", "--new-session"),
         *(word for path in sorted(above) for word in ("--perms", "0755", "--dir", path)),
         *(word for path in shown for word in ("--ro-bind", path, path)),
@@ -59,28 +59,28 @@ def walls(library: Library) -> list[str]:
 
 
 def what_to_do(why: str) -> str:
-    """Return why submissions cannot be walled in, and what to do about it.
+    """Return why submissions cannot be walled in, and how to fix that.
 
     Args:
-        why: what went wrong when a worker was started.
+        why: the error at the start of a worker.
     """
     here = "Inside a platform's container use --container; for your own code, --trust"
     if shutil.which("bwrap") is None:
         return f"{_MISSING}. Install bubblewrap (Debian: apt install bubblewrap). {here}"
     inside = any((_SYSTEM / mark).exists() for mark in _MARKS_OF_CONTAINER)
     for name, (denies, allows) in _SETTINGS.items():
-        # Root needs no namespace of users, and AppArmor restricts others alone.
+        # Root needs no namespace of users, and AppArmor restricts only other users.
         if (os.geteuid() or "max" in name) and _setting(name) == denies:
             where = " on the machine that runs this container" if inside else ""
             return (
-                f"this system lets bubblewrap make no namespaces, because {name} is {denies} "
+                f"this system does not let bubblewrap make namespaces, because {name} is {denies} "
                 f"({why}). Allow them{where}: sudo sysctl -w {name}={allows}. {here}"
             )
     if inside:
         return (
-            f"this container lets bubblewrap make no namespaces ({why}). Use --container as root, "
-            "or start the container with: docker run --cap-add SYS_ADMIN --security-opt "
-            "seccomp=unconfined --security-opt apparmor=unconfined. For your own code, --trust"
+            f"this container does not let bubblewrap make namespaces ({why}). Use --container as "
+            "root, or start the container with: docker run --cap-add SYS_ADMIN --security-opt "
+            "seccomp=unconfined --security-opt apparmor=unconfined. For your own code, use --trust"
         )
     return f"{why}. {here}"
 

@@ -1,4 +1,4 @@
-"""The trusted end of the pipe: starts workers, asks them, and stops those that do not behave."""
+"""The trusted end of the pipe: starts workers, sends requests, stops misbehaving workers."""
 
 import itertools
 import os
@@ -32,22 +32,22 @@ from labkit.running.result_kind import ResultKind
 from labkit.running.source import Given
 from labkit.running.trace import Call, Failure, New, Raised, Trace
 
-# Of all answers in one test.
+# The limit for all answers in one test.
 _MOST_BYTES_OF_TEST = 32 << 20
 # How often to look at the meter.
 _TICK_SECONDS = 0.25
 # How long a process that closed its pipe may take to end.
 _END_SECONDS = 1.0
 _IMPORT_LIMIT = 5.0
-# Signals that may come from elsewhere: from people, or from a system without memory.
+# Signals with possible outside causes: people, or a system without memory.
 _FOREIGN = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
 _T = TypeVar("_T")
-# A run: what to make, what to call, and the attribute to read after each call.
+# A run: the objects to make, the calls, and the attribute to read after each call.
 Plan = tuple[Sequence[New], Sequence[Call], str]
 
 
 class WorkerError(Exception):
-    """The worker did not do what it was asked, and was stopped. `kind` is that of a `Result`."""
+    """The worker did not answer a request properly, and was stopped. `kind` is of a `Result`."""
 
     def __init__(self, kind: ResultKind, message: str) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class Sources:
-    """What a worker is told: see `labkit.isolation.worker.Modules`."""
+    """The sources for a worker: see `labkit.isolation.worker.Modules`."""
 
     main: str
     modules: dict[str, tuple[str, str, bytes]]
@@ -68,19 +68,18 @@ class Sources:
 class Host:
     """A submission in a worker, which is started when it is needed.
 
-    A worker that dies, hangs, floods or breaks the protocol fails the test that asked it; the next
-    test gets another. Only a submission that cannot even be imported is not tried again.
+    A worker that dies, hangs, floods or breaks the protocol fails the current test; the next test
+    gets another worker. Only a submission that cannot be imported is not tried again.
 
     Args:
         sandbox: starts workers.
-        sources: of the submission.
-        parts: of what the submission does not bring, if it needs any. They are this host's alone.
+        sources: the sources of the submission.
+        parts: the host of the parts that the submission lacks, if any. It serves only this host.
 
     Attributes:
-        killed: for each worker that a signal ended which it need not have sent itself, what its
-            `WorkerError` said.
-        own_time: what the submission may cost this side; keep what is done with answers within its
-            `limit`.
+        killed: the message of the `WorkerError` for each worker that was ended by a signal which
+            may have come from outside.
+        own_time: the time that the submission may cost this side; use answers within its `limit`.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class Host:
         self._poll = select.poll()
         self._numbers = itertools.count(1)
         self._imported = False
-        # Whether a failure to import is what the import itself said, and not a process's end.
+        # Whether the import itself reported its failure, and not the end of the process.
         self._load_answered = False
         self._hopeless: str | None = None
         self._meter = Meter()
@@ -109,8 +108,8 @@ class Host:
         """Note that a test starts.
 
         Args:
-            limit: how many seconds of CPU time it may take, and its parts elsewhere as many.
-            seed: of which runs go call by call.
+            limit: the seconds of CPU time that it may take; its parts elsewhere may take as many.
+            seed: the seed that selects the runs to send call by call.
         """
         self._limit = limit
         self._sample = Sample(seed)
@@ -124,7 +123,7 @@ class Host:
         """Note that the test is over.
 
         Raises:
-            WorkerError: it took longer than it might.
+            WorkerError: the test took longer than its limit.
         """
         try:
             self._look()
@@ -136,7 +135,7 @@ class Host:
 
         Raises:
             InfrastructureError: no worker can be started.
-            WorkerError: the submission has slept for as long as it may.
+            WorkerError: the submission has used up its sleep.
         """
         if self._hopeless is None and self._parts is not None:
             self._meter.waits_for = self._parts.start()
@@ -192,8 +191,8 @@ class Host:
         return self._shaped(_trace, *plan, *self._ask("perform", *pack_calls(new, calls), watch))
 
     def perform_in_rounds(self, plan: Plan, call_counts: Sequence[int]) -> Trace:
-        """Have a run carried out so that the worker learns of some calls only when it has answered
-        those before.
+        """Have a run carried out so that the worker receives some calls only when it has answered
+        the earlier calls.
 
         Args:
             plan: the run.
@@ -220,7 +219,7 @@ class Host:
         try:
             return make(*args)
         except (TypeError, ValueError, Failure) as error:
-            # A failure is how a value that cannot be read answers to all that is done with it.
+            # An unreadable value fails at every operation on it.
             raise self._broken(f"its answer has the wrong shape ({error})") from None
 
     def computed(self) -> float:
@@ -266,7 +265,7 @@ class Host:
         self._write(pack_request((number, *request)))
         answer = self._receive()
         if type(answer) is not list or len(answer) < 2 or answer[0] != number:
-            raise self._broken("it answered something that was not asked")
+            raise self._broken("it sent an answer without a request")
         if answer[1] is not None:
             raise self._gone(f"it stopped with {answer[1]!s:.{MOST_CHARACTERS}}")
         return answer[2:]
@@ -288,13 +287,13 @@ class Host:
                 self._look()
 
     def _receive(self) -> Any:
-        """Return the next answer. What is asked of parts before it goes on to them."""
+        """Return the next answer. Requests to parts that precede it are passed on."""
         kind, content, rest = self._frame()
         while kind == PART and self._parts is not None and not rest:
             self._write(self._pass_on(self._parts, content))
             kind, content, rest = self._frame()
         if kind != ANSWER or rest:
-            raise self._broken("it said more than it was asked")
+            raise self._broken("it sent more than one answer")
         try:
             return unpack(content)
         except WireError as error:
@@ -311,7 +310,7 @@ class Host:
             raise WorkerError(error.kind, said) from None
 
     def _frame(self) -> tuple[int, bytes, bytes]:
-        """Return the kind and the content of the next frame, and what came behind it."""
+        """Return the kind and the content of the next frame, and the bytes after it."""
         data: bytes | bytearray = self._read()
         while len(data) < HEAD.size:
             data = data + self._read()
@@ -381,15 +380,15 @@ class PartsHost(Host):
         return self._worker.number
 
     def pass_on(self, request: bytes) -> bytes:
-        """Return what the worker answers, as a frame. Neither is read here.
+        """Return the worker's answer to a request, as a frame. Neither is read here.
 
         Raises:
-            WorkerError: there is no answer.
+            WorkerError: the worker does not answer.
         """
         self._write(HEAD.pack(len(request), PART) + request)
         kind, content, rest = self._frame()
         if kind != PART or rest:
-            raise self._broken("it said more than it was asked")
+            raise self._broken("it sent more than one answer")
         return HEAD.pack(len(content), PART) + content
 
 
@@ -407,7 +406,7 @@ def _trace(
     if held is None and not watch:
         held = itertools.repeat(None, len(results))
     elif type(held) is not list or len(held) != len(results):
-        raise ValueError("it did not say after each call what it held")
+        raise ValueError("its held text is missing after a call")
     if len(results) > len(calls) or (raised is None and len(results) != len(calls)):
         raise ValueError("it did not answer each call once")
     steps = [*map(step_of, zip(calls, results, held, strict=False))]

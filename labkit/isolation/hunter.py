@@ -1,9 +1,10 @@
 """A hunt behind walls: a student's tests in one process, the implementation in another.
 
-Each run of the tests on an implementation is a fresh process, and nothing but the implementation's
-answers goes in. Order and number of the runs are drawn from the secret seed and the submission: a
-test cannot know how many there are, which comes next, or what it saw in the one before. The
-implementations follow each other in one process, which never has a submission.
+Each run of the tests on an implementation is a fresh process, whose only input is the
+implementation's answers. Order and number of the runs are drawn from the secret seed and the
+submission: a test cannot know how many runs there are, which run is next, or the results of the
+previous run. The implementations run one after the other in one process, which never has a
+submission.
 """
 
 import time
@@ -31,24 +32,24 @@ class _Implementations(PartsHost):
     """The process of the implementations."""
 
     def hold(self, code: Code, program: bytes) -> None:
-        """Have an implementation imported afresh, when it is asked something."""
+        """Have an implementation imported again, at its next request."""
         parts = dict.fromkeys(code.target.names, "code")
         module = (code.name, code.name, program)
         self._sources = Sources("code", {"code": module}, parts, given=Given(code.imports))
         self._imported = False
 
     def count(self) -> str:
-        """Begin to count the implementation's work; return why it was too much before, or "".
+        """Begin to count the implementation's work; return why it was too much so far, or "".
 
         Raises:
-            WorkerError: its process is gone.
+            WorkerError: the process of the implementation is gone.
         """
         (reason,) = self._ask("count", work.MOST_CALLS)
         return str(reason)
 
 
 class _Tests(Host):
-    """The process of a student's tests. Its end is not that of the implementations."""
+    """The process of a student's tests. The process of the implementations may outlive it."""
 
     def close(self) -> None:
         implementations, self._parts = self._parts, None
@@ -67,8 +68,8 @@ class Hunter:
         fuse: how many seconds of processor time the tests of a run may use.
 
     Attributes:
-        killed: for each process that a signal ended which it need not have sent itself, what was
-            said.
+        killed: a message for each process that was ended by a signal which may have come from
+            outside.
     """
 
     def __init__(self, sandbox: Sandbox, sources: Sources, fuse: float = FUSE) -> None:
@@ -134,14 +135,14 @@ class Hunter:
             return replace(verdict, seconds=self._computed(host) - before)
         except WorkerError as error:
             if error.kind is not ResultKind.TIMEOUT:
-                # How much the process computed is not known any more.
+                # The process's CPU time is not known any more.
                 return Verdict(VerdictKind.FAILED, str(error), time.monotonic() - began)
             waits = _SLEPT in str(error)
             return endless("it waits" if waits else f"it runs for more than {self._fuse:g} s")
         except InfrastructureError:
             raise
         except (OverdueError, MemoryError, RecursionError) as error:
-            # It may have struck while an answer was read.
+            # The time limit may have struck while an answer was read.
             host.close()
             self._implementations.close()
             return Verdict(VerdictKind.FAILED, f"{error}", time.monotonic() - began)
@@ -151,16 +152,16 @@ class Hunter:
 
 
 def run_hunt(run: LabRun, source: bytes, pool: Pool, sandbox: Sandbox) -> list[str]:
-    """Run a student's tests on a pool; put what became of it into the run.
+    """Run a student's tests on a pool; put the results into the run.
 
     Args:
-        run: of a hunt.
-        source: of the tests.
+        run: the run of a hunt.
+        source: the source of the tests.
         pool: the implementations.
         sandbox: starts workers.
 
     Returns:
-        What was said of each process that a signal ended which it need not have sent itself.
+        A message for each process that was ended by a signal which may have come from outside.
     """
     facts, lab = run.lab.hunt, run.lab
     assert facts is not None

@@ -1,7 +1,8 @@
 """One lab's tests on one submission, with the submission behind a pipe.
 
-The functions of `test_lab.py` run here, unchanged; what they drive runs in the worker. They are
-called without pytest, whose isolation is not needed: the submission can patch nothing here.
+The functions of `test_lab.py` run here, unchanged; the code that they drive runs in the worker.
+They are called without pytest, whose isolation is not needed: the submission can patch nothing
+here.
 """
 
 import gc
@@ -45,7 +46,7 @@ def run_isolated(run: LabRun, host: Host, more: Sequence[Planned]) -> None:
 
     Args:
         run: the lab, the seed of its tests, and the results.
-        host: of the submission.
+        host: the host of the submission.
         more: tests that do not belong to the lab.
     """
     functions = test_functions(run.lab.test_file)
@@ -66,7 +67,7 @@ def run_isolated(run: LabRun, host: Host, more: Sequence[Planned]) -> None:
 def _run_test(
     function: Callable[..., object], test: Test, seed: str, host: Host, given: _Given
 ) -> Result:
-    """Return the result of a test, whatever the submission and the test do."""
+    """Return the result of a test, even if the submission or the test misbehaves."""
     host.begin(TEST_LIMIT if test.timeout is None else test.timeout, f"{seed}/{test.name}")
     try:
         with host.own_time.limit(), _without_collections():
@@ -76,7 +77,7 @@ def _run_test(
     except BaseException as error:
         if _comes_from_outside(error):
             raise
-        # It may have struck while an answer was read.
+        # The time limit may have struck while an answer was read.
         host.close()
         return _unforeseen(error)
 
@@ -100,35 +101,35 @@ def _outcome(function: Callable[..., object], seed: str, host: Host, given: _Giv
 
 
 def _unforeseen(error: BaseException) -> Result:
-    """Return the result of a test that ended otherwise than by a broken rule."""
+    """Return the result of a test that did not end by a broken rule."""
     name = type(error).__name__
     if isinstance(error, OverdueError):
         return Result(ResultKind.TIMEOUT, str(error))
     if isinstance(error, MemoryError | RecursionError):
         return Result(
-            ResultKind.RAISED, f"what it returned is too large or too deep to be read ({name})"
+            ResultKind.RAISED, f"its return value is too large or too deep to be read ({name})"
         )
-    # A mistake of the test, or a value that it did not expect. Grading the reference tells which.
+    # A mistake of the test, or an unexpected value. Grading the reference distinguishes them.
     result = classify(error)
     return replace(result, message=f"the test itself ended with {result.message}")
 
 
 def _comes_from_outside(error: BaseException) -> bool:
-    """Return whether a signal asks this process to end, and not the test."""
+    """Return whether a signal is meant to end this process, and not the test."""
     if not isinstance(error, KeyboardInterrupt | SystemExit):
         return False
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     if isinstance(error, SystemExit):
         # A handler of ours raised it.
         return frames[-1].f_code.co_filename.startswith(_LABKIT)
-    # Python's own handler raises without a line that says so.
+    # Python's own handler raises without a line of its own in the traceback.
     *_, last = traceback.extract_tb(error.__traceback__)
     return not (last.line or "").lstrip().startswith("raise")
 
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Let no garbage be looked for among the values of runs, which are many and hold no cycles."""
+    """Pause the garbage collector: the values of runs are many, and hold no cycles."""
     gc.disable()
     try:
         yield

@@ -1,7 +1,7 @@
 """The files of this machine that Python needs, and that a submission may therefore see.
 
 They are its library without the packages that are installed in it, its extension modules, the
-shared libraries of those and of the interpreter, and what the loader reads.
+shared libraries of the modules and of the interpreter, and the files that the loader reads.
 """
 
 import functools
@@ -29,8 +29,8 @@ _LEFT_OUT = (
 _PROBE_SECONDS = 60
 # The latest time that all file systems know.
 _LATEST_NS = (2**31 - 1) * 10**9
-# Loads each extension module but those for windows and for tests of Python itself, and asks the
-# loader by which names it found the files.
+# Loads each extension module, except those for Windows and for tests of Python itself, and queries
+# the loader for the names of the files.
 _PROBE = """
 import ctypes, json, os, sys
 folders = [path for path in sys.path if os.path.isdir(path)]
@@ -61,12 +61,12 @@ _LOADER_READS = ("/etc/ld.so.cache", "/etc/ld-musl-x86_64.path", "/etc/ld-musl-a
 
 @dataclass(frozen=True)
 class Library:
-    """What Python needs, by absolute path.
+    """The files that Python needs, by absolute path.
 
     Attributes:
-        folders: of its library; packages are installed within.
-        files: the interpreter, shared libraries, and what the loader reads.
-        modules: by name, the extension modules that load outside.
+        folders: the folders of its library; packages are installed within.
+        files: the interpreter, shared libraries, and files that the loader reads.
+        modules: by name, the extension modules that load outside the walls.
     """
 
     folders: tuple[str, ...]
@@ -75,7 +75,7 @@ class Library:
 
     @property
     def hidden(self) -> list[str]:
-        """The folders of installed packages, which no submission may see, and what is left out."""
+        """The folders of installed packages, which no submission may see, and the omitted parts."""
         left_out = shutil.ignore_patterns(*_INSTALLED, *_LEFT_OUT)
         places = [
             os.path.join(top, name)
@@ -85,10 +85,10 @@ class Library:
         return [place for place in places if os.path.isdir(place)]
 
     def copy_to(self, root: Path) -> None:
-        """Put all but the interpreter under the same paths in `root`, readable by all users.
+        """Put all files but the interpreter under the same paths in `root`, readable by all users.
 
         Raises:
-            InfrastructureError: there is no room.
+            InfrastructureError: the disk is full.
         """
         try:
             left_out = shutil.ignore_patterns(*_INSTALLED, *_LEFT_OUT)
@@ -103,7 +103,7 @@ class Library:
         except OSError as error:
             why = error.strerror
             if isinstance(error, shutil.Error):
-                # All that went wrong, each with its files and a text.
+                # A list of errors, each with its files and a text.
                 why = str(error.args[0][0][2])
             raise InfrastructureError(
                 f"Python's library cannot be copied to {root}: {why}. Free some space there, or "
@@ -112,7 +112,7 @@ class Library:
 
 
 def _place(source: str, target: str) -> None:
-    """Link or copy a file. Nobody can write through a link who could not write to the file."""
+    """Link or copy a file. Only users who can write to the file can write through the link."""
     is_linked = False
     if os.stat(source).st_mode & stat.S_IROTH:
         with suppress(OSError):
@@ -125,32 +125,32 @@ def _place(source: str, target: str) -> None:
 
 
 def _let_readers_leave_no_mark(path: str) -> None:
-    """Say that a file was last read so late that no reading will say otherwise.
+    """Set the time of a file's last reading so late that no reading changes it.
 
-    Linux notes a reading when the last one lies before a change, or a day back; where a file system
-    is mounted with `strictatime`, it notes each.
+    Linux records a reading if the last reading was before a change, or a day ago. If a file system
+    is mounted with `strictatime`, Linux records every reading.
     """
     os.utime(path, ns=(_LATEST_NS, os.stat(path).st_mtime_ns))
 
 
 def python_command() -> list[str]:
-    """Return how to start the interpreter alone, without packages."""
+    """Return the command that starts the interpreter alone, without packages."""
     return [os.path.realpath(sys._base_executable), *_FLAGS]  # type: ignore[attr-defined]
 
 
 def python_environment() -> dict[str, str]:
     """Return its environment: the same order of sets in each run, and the same encoding."""
     own = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
-    # A Python that was built by hand may find its libraries by this alone.
+    # A Python that was built by hand may find its libraries only by this variable.
     return {**own, **{name: os.environ[name] for name in ["LD_LIBRARY_PATH"] if name in os.environ}}
 
 
 @functools.cache
 def python_library() -> Library:
-    """Return what Python needs, found out once by starting it.
+    """Return the files that Python needs, determined once by starting it.
 
     Raises:
-        InfrastructureError: it does not start.
+        InfrastructureError: Python does not start.
     """
     command = python_command()
     try:

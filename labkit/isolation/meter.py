@@ -1,9 +1,9 @@
 """How long a worker computes and sleeps, and how long the grader itself works on its answers.
 
-CPU time decides. What is neither CPU time, of the worker or of this thread, nor waiting for a
-processor is sleep, so a busy machine makes no submission late.
+CPU time decides. Time is sleep if it is neither CPU time, of the worker or of this thread, nor
+waiting for a processor. So a busy machine does not make a submission late.
 
-But: only Linux tells the CPU time of another process; elsewhere all time counts as sleep.
+But: only Linux reports the CPU time of another process; elsewhere all time counts as sleep.
 """
 
 import signal
@@ -18,7 +18,7 @@ from labkit.running.limits.time_limit import OverdueError, processor_seconds
 
 _SLEEP_SECONDS = 10.0
 _TOTAL_SLEEP_SECONDS = 30.0
-# Of CPU time of the grader itself; no lab's tests take a tenth of it.
+# CPU time of the grader itself; no lab's tests take a tenth of it.
 _OWN_SECONDS = 10.0
 _TOTAL_OWN_SECONDS = 60.0
 # The exception may strike where Python discards it.
@@ -33,7 +33,7 @@ class Meter:
         sleeps: whether the time that it sleeps counts.
 
     Attributes:
-        waits_for: the number of a process; while that computes, nobody sleeps. 0 for none.
+        waits_for: the number of a process; while it computes, no time counts as sleep. 0 for none.
     """
 
     def __init__(self, *, sleeps: bool = True) -> None:
@@ -56,7 +56,7 @@ class Meter:
         self._wall_begin = time.monotonic()
 
     def end(self) -> None:
-        """Count what the test slept towards what the submission may sleep in total."""
+        """Add the sleep of the test to the total sleep of the submission."""
         self._slept_before += self._slept()
         self._process = 0
 
@@ -73,7 +73,7 @@ class Meter:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the submission has slept for as long as it may."""
+        """Whether the submission has used up its sleep."""
         return self._slept_before > _TOTAL_SLEEP_SECONDS
 
     def _slept(self) -> float:
@@ -94,10 +94,10 @@ class Meter:
 
 
 class OwnTime:
-    """What one submission may cost the thread that grades it: a time for each test, and in all.
+    """The time that a submission may cost the thread that grades it, for each test and in total.
 
-    It interrupts whatever that thread does; but only in the main thread, because no other gets
-    signals. In others it strikes at the next `check`.
+    In the main thread, it interrupts any operation. Other threads get no signals: there it strikes
+    at the next `check`.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class OwnTime:
 
     @contextmanager
     def limit(self) -> Iterator[None]:
-        """Raise `OverdueError` in what runs inside when it has used its time."""
+        """Raise `OverdueError` in the code inside when it has used its time."""
         began, seconds = time.thread_time(), min(_OWN_SECONDS, self._left)
         self._end = began + seconds
         try:
@@ -123,12 +123,12 @@ class OwnTime:
             self._stop()
 
     def _stop(self, number: int = 0, frame: FrameType | None = None) -> None:
-        raise OverdueError("what it returned took the grader too long to read: return less")
+        raise OverdueError("its return value took the grader too long to read: return less")
 
 
 @contextmanager
 def _interrupted_after(seconds: float, stop: _Handler) -> Iterator[None]:
-    """Have `stop` called in this thread once the process has used so much CPU time."""
+    """Have `stop` called in this thread when the process has used this much CPU time."""
     main = threading.current_thread() is threading.main_thread()
     if not main or not hasattr(signal, "setitimer"):
         yield

@@ -1,4 +1,4 @@
-"""Which mode grading uses: the one that is asked for, if it works here and hides what it must."""
+"""The mode of grading: the requested mode, if it works here and hides the private files."""
 
 import os
 from collections.abc import Iterable
@@ -13,15 +13,15 @@ _HERE = Path(__file__).resolve().parents[2]
 
 
 def choose_mode(*, trust: bool, container: bool, unseen: Iterable[Path | None] = ()) -> str:
-    """Return the mode to use: the sandbox, unless told otherwise.
+    """Return the mode to use; the default is the sandbox.
 
     Args:
-        trust: whether submissions are one's own code.
-        container: whether this machine is a container that is thrown away.
-        unseen: what submissions must not see, besides this course.
+        trust: whether submissions are your own code.
+        container: whether this machine is a disposable container.
+        unseen: the files that submissions must not see, besides this course.
 
     Raises:
-        UsageError: it does not work here, or submissions would see what they must not; the message
+        UsageError: the mode does not work here, or submissions would see private files; the message
             says what to do.
     """
     if trust:
@@ -46,10 +46,10 @@ def refuse_if_visible(paths: Iterable[Path]) -> None:
     """Check that submissions cannot see some files: the course, a ledger, an overlay.
 
     Args:
-        paths: what must not be seen; it need not exist.
+        paths: the paths that must not be seen; they need not exist.
 
     Raises:
-        UsageError: one lies in Python's library, where submissions read.
+        UsageError: a path is in Python's library, which submissions can read.
     """
     library = python_library()
     for path in paths:
@@ -58,6 +58,6 @@ def refuse_if_visible(paths: Iterable[Path]) -> None:
         for shown in map(os.path.realpath, library.folders):
             if shown in above and not above & {*map(os.path.realpath, library.hidden)}:
                 raise UsageError(
-                    f"{path} lies in Python's library ({shown}), which submissions can read: move "
-                    "it elsewhere, for example into your home folder"
+                    f"{path} is in Python's library ({shown}), which submissions can read: move it "
+                    "elsewhere, for example into your home folder"
                 )

@@ -1,8 +1,8 @@
 """The objects of a lab's parts, in a process that never has a submission.
 
-What is asked here was written by a submission, so it may be anything that JSON can be: it is taken
-apart by its shape, and reaches only public methods and attributes of the parts' own objects. Their
-sources and the objects themselves stay here; values go out, as `labkit.isolation.wire` sends them.
+The requests were written by a submission, so they may be any JSON: each is taken apart by its
+shape, and reaches only public methods and attributes of the parts' own objects. The parts' sources
+and the objects themselves stay here; only values leave, in the form of `labkit.isolation.wire`.
 """
 
 from collections.abc import Callable, Collection
@@ -14,16 +14,16 @@ from labkit.running.hunting.work import WORK, TooMuchWork
 
 MOST_OBJECTS = 10_000
 _MOST_WATCHED = 16
-# Of the values of attributes after guessed calls.
+# The limit for the values of attributes after guessed calls.
 _MOST_CHARACTERS_AHEAD = 1 << 16
 
 
 class Parts:
-    """What the parts' process can be asked.
+    """The requests that the parts' process answers.
 
     Args:
         resolve: returns the class of a part.
-        names: of those classes.
+        names: the names of these classes.
     """
 
     def __init__(self, resolve: Callable[[str], Any], names: Collection[str]) -> None:
@@ -32,9 +32,9 @@ class Parts:
         self._objects: dict[int, _Object] = {}
 
     def answer(self, requests: Any) -> list[Any]:
-        """Do what is asked, in order; return of the last `["told", value]`.
+        """Carry out the requests in order; return `["told", value]` for the last request.
 
-        Where something raises, that is the end: `["raised", kind, message]`.
+        The first exception ends this: `["raised", kind, message]`.
         """
         if WORK.is_over:
             return ["raised", TimeoutError.__name__, WORK.reason]
@@ -76,12 +76,12 @@ class Parts:
         return self._resolve(name)
 
 
-# Of an object: a method, its arguments, and what was counted of it.
+# A call on an object: the method, its arguments, and the counts of the arguments.
 _Done = tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, int, int]]
 
 
 class _Object:
-    """An object, and the calls that brought it where it is."""
+    """An object, and the calls that led to its state."""
 
     def __init__(self, cls: type, args: list[Any], kwargs: dict[str, Any]) -> None:
         self._make: Callable[[], Any] = lambda: cls(*args, **kwargs)
@@ -90,18 +90,18 @@ class _Object:
         self._object = self._make()
 
     def go_back(self, done: int) -> None:
-        """Take back all calls but the first `done`: make the object anew, and call it so often."""
+        """Undo all calls but the first `done`: make the object again, and repeat these calls."""
         if done == len(self._calls):
             return
         if not 0 <= done < len(self._calls):
-            raise ValueError("an object cannot go back to where it has not been")
+            raise ValueError("an object cannot return to a state that it has not had")
         for *_, counted in self._calls[done:]:
             WORK.take_back(*counted)
         del self._calls[done:]
         self._start_again()
 
     def _start_again(self) -> None:
-        """Make the object anew, and have all its calls happen again."""
+        """Make the object again, and repeat all its calls."""
         with WORK.uncounted():
             self._object = self._make()
             for name, args, kwargs, _ in self._calls:
@@ -118,8 +118,8 @@ class _Object:
     ) -> tuple[list[Any], list[list[Any]]]:
         """Call a method, and then with each of the guessed arguments.
 
-        Only what the first call raises is raised; a later one that raises was only guessed, and has
-        not happened.
+        Only an exception of the first call is raised; a later call that raises was only guessed,
+        and counts as not made.
 
         Returns:
             The result of each call, and for each watched attribute its values after the calls. An
@@ -149,7 +149,7 @@ class _Object:
         return results, values
 
     def _read_ahead(self, name: str) -> list[Any]:
-        """Return the value of an attribute that may not be asked for; [] if that raises."""
+        """Return the value of an attribute before a request for it; [] if reading it raises."""
         self._check_attribute(name)
         before = WORK.totals
         try:

@@ -1,10 +1,10 @@
-"""The parts of a lab that a submission did not bring, as it has them: objects in another process.
+"""Proxies in a submission's process for the parts that it lacks: their objects are elsewhere.
 
-That process never has a submission (see `labkit.isolation.parts`), so nothing of a reference is in
-this one. To ask it takes as long as a hundred calls here, so a proxy asks ahead: a part is usually
-fed what the test feeds to the submission, or what the part before it has just returned. A wrong
-guess changes nothing, because the other side takes back the calls that did not happen. Without
-guesses the reference of lab 05 takes about ten times as long to grade.
+The other process never has a submission (see `labkit.isolation.parts`), so no code of a reference
+is in this process. A request takes as long as a hundred calls here, so a proxy requests ahead: the
+input of a part is usually the test's input of the submission, or the return value of the previous
+part. A wrong guess changes nothing, because the other side undoes the calls that were not made.
+Without guesses the reference of lab 05 takes about ten times as long to grade.
 """
 
 import builtins
@@ -15,19 +15,19 @@ from typing import Any
 
 from labkit.running.trace import Call
 
-# Sends a request to the other process and returns what it answers.
+# Sends a request to the other process and returns its answer.
 Ask = Callable[[list[Any]], Any]
 _MOST_GUESSES = 256
 # As in `labkit.running.hunting.rules`, which a worker does not have.
 MAKE = "hunt.make"
-# After so many wrong ones an object is not guessed about any more.
+# After so many wrong guesses no more calls of an object are guessed.
 _MOST_MISSES = 8
-# An attribute is read ahead as long as it was read after one of so many last calls.
+# An attribute is read ahead if it was read after one of the last calls, up to this number.
 _STILL_READ = 4
 
 
 class Proxies:
-    """The classes of the parts in the other process, and what their objects may be asked next.
+    """The classes of the parts in the other process, and the guesses of their next calls.
 
     Args:
         ask: asks the other process.
@@ -38,14 +38,14 @@ class Proxies:
         self._classes: dict[str, type] = {}
         self._calls: Sequence[Call] = ()
         self._position = 0
-        # Which object was called last in this call of the run, and what that returned.
+        # The object that was called last in this call of the run, and the returned value.
         self.last: tuple[_Remote, Any] | None = None
         self._numbers = itertools.count(1)
         self._dropped: list[int] = []
-        # What raised nothing when it was made once raises nothing again, so that can wait.
+        # An object that once was made without an exception can be made later: it raises none.
         self._proven: set[str] = set()
         self._waiting: list[Any] = []
-        # By class, what was read of the object that was made last.
+        # By class, the attributes read from the object that was made last.
         self.read: dict[str, dict[str, int]] = {}
 
     def resolve(self, name: str) -> type:
@@ -57,7 +57,7 @@ class Proxies:
         return self._classes[name]
 
     def following(self, calls: Sequence[Call]) -> Iterator[Call]:
-        """Yield the calls of a run, and note which is under way."""
+        """Yield the calls of a run, and note the current call."""
         self._calls = calls
         for self._position, call in enumerate(calls):
             self.last = None
@@ -65,7 +65,7 @@ class Proxies:
         self._calls = ()
 
     def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-        """Have an object made, at the latest before the next question; return its number."""
+        """Have an object made, at the latest before the next request; return its number."""
         dropped, self._dropped = self._dropped, []
         number = next(self._numbers)
         request = ["new", number, name, list(args), kwargs, dropped]
@@ -78,7 +78,7 @@ class Proxies:
         return number
 
     def forget(self) -> None:
-        """Forget what was asked and read before, which shall not count in the test that begins."""
+        """Forget earlier requests and readings, which must not count in the next test."""
         self._waiting.clear()
         self.read.clear()
         self.last = None
@@ -91,7 +91,7 @@ class Proxies:
         """Return the answer to a request.
 
         Raises:
-            Exception: what a part raised, in its own type if that is one of Python's.
+            Exception: the exception of a part, in its own type if Python has that type.
         """
         waiting, self._waiting = self._waiting, []
         kind, *content = self._ask([*waiting, request])
@@ -100,7 +100,7 @@ class Proxies:
         return content[0]
 
     def guesses(self, args: tuple[Any, ...]) -> list[Any]:
-        """Return with what a part may be called next that is called with `args` now."""
+        """Return guesses of a part's next arguments, if its current arguments are `args`."""
         if self.last is not None:
             source, result = self.last
             return source.coming if args == (result,) else []
@@ -116,9 +116,9 @@ class Proxies:
 
 
 class Make:
-    """What a student's test of a hunt is given: it makes objects of an implementation elsewhere.
+    """The argument of a student's test in a hunt: it makes objects of an implementation elsewhere.
 
-    It does what `labkit.running.hunting.here.Make` does.
+    It behaves like `labkit.running.hunting.here.Make`.
     """
 
     def __init__(self, proxies: Proxies) -> None:
@@ -134,8 +134,8 @@ class Make:
         return self._proxies.ask(["function", name, [*args], kwargs])
 
     def each(self, method: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
-        """Yield what a method returns for each of the arguments. They are known, so the calls are
-        asked ahead, and attributes that are read in between as well.
+        """Yield a method's return value for each of the arguments. The arguments are known, so the
+        calls are requested ahead, and so are attributes that are read in between.
         """
         name = method.__name__
         calls = [Call(name, (argument,)) for argument in arguments]
@@ -144,9 +144,9 @@ class Make:
 
 
 class _Remote:
-    """An object in the other process: the last call that was asked for, and those guessed with it.
+    """An object in the other process: the last requested call, and the calls guessed with it.
 
-    The guessed ones happen one by one, as long as they are what the submission calls.
+    The guessed calls take effect one by one, as long as the submission makes the same calls.
     """
 
     def __init__(self, parts: Proxies, name: str, number: int) -> None:
@@ -155,10 +155,10 @@ class _Remote:
         self._calls = 0
         self._misses = 0
         self._only_full = False
-        # Which attributes were read, and after how many calls.
+        # The attributes that were read, and after how many calls.
         self._read = dict.fromkeys(parts.read.get(name, ()), 0)
         parts.read[name] = self._read
-        # By place: what is guessed, what it returns, and the values of attributes after it.
+        # By place: the guessed argument, the return value, and the values of attributes after it.
         self._method = ""
         self._guessed: list[Any] = []
         self._results: list[Any] = []
@@ -170,11 +170,11 @@ class _Remote:
 
     @property
     def coming(self) -> list[Any]:
-        """What the guessed calls return that have not happened yet."""
+        """The return values of guessed calls that have not been made yet."""
         return self._results[self._next :]
 
     def call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a method, or take what it returned ahead."""
+        """Call a method, or take the value that it returned ahead."""
         place = self._next
         if place < len(self._results):
             guess = self._guessed[place]
@@ -188,7 +188,7 @@ class _Remote:
         return self._call(method, args, kwargs)
 
     def read(self, name: str) -> Any:
-        """Read an attribute as it is after the calls that have happened."""
+        """Read an attribute's value after the calls that have been made."""
         self._read[name] = self._calls
         if name in self._values:
             return self._values[name][self._next - 1]
@@ -216,12 +216,12 @@ class _Remote:
         return results[0]
 
     def _forget(self) -> None:
-        """Forget what was asked ahead."""
+        """Forget the calls requested ahead."""
         self._results, self._values, self._next = [], {}, 0
 
     def _missed(self, guess: Any, args: tuple[Any, ...]) -> None:
         self._misses += 1
-        # Some pass on every text, and some only what is not empty.
+        # Some layers pass on every text, and some only non-empty texts.
         self._only_full = guess == "" and args != ("",)
 
     def _guesses(self, args: tuple[Any, ...]) -> list[Any]:
@@ -232,7 +232,7 @@ class _Remote:
 
 
 class _Proxy:
-    """What the class of every part in the other process has."""
+    """The base class for every part in the other process."""
 
     _parts: Proxies
     _part: str
@@ -247,7 +247,7 @@ class _Proxy:
                 raise AttributeError(f"{self._part!r} object has no attribute {name!r}")
             return self._remote.read(name)
         except AttributeError as error:
-            # With these a message says which name was probably meant.
+            # With these, Python's message suggests the intended name.
             raise AttributeError(str(error), name=name, obj=self) from None
 
 

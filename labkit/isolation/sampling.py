@@ -1,14 +1,14 @@
-"""Which runs of a test are sent call by call, so that a submission cannot look ahead.
+"""The runs of a test that are sent call by call, so that a submission cannot look ahead.
 
-What is sent at once can be read at once: a submission that finds the later calls of a run in its
-memory knows what it should wait for. So of each test some runs are sent call by call, and no
-submission knows which before they come. All others go at once, which takes a fraction of the time.
+If all calls of a run are sent at once, a submission can find the later calls in its memory, and so
+knows when to hold text. So some runs of each test are sent call by call, and a submission does not
+know them in advance. All other runs are sent at once, which takes a fraction of the time.
 """
 
 import itertools
 import random
 
-# Of each test: all of its first runs, then fewer and fewer, until so many calls went one by one.
+# For each test: all of its first runs, then fewer and fewer, up to so many calls sent one by one.
 _FIRST_RUNS = 2
 _MOST_CALLS = 80
 
@@ -17,7 +17,7 @@ class Sample:
     """The sample of one test.
 
     Args:
-        seed: of what is drawn; where it is secret, nobody can tell the sample.
+        seed: the seed of the sample; if it is secret, a submission cannot know the sample.
     """
 
     def __init__(self, seed: str) -> None:
@@ -30,7 +30,7 @@ class Sample:
         """Return how many calls of the next run to send at a time; None for all at once.
 
         Args:
-            calls: how many the run has.
+            calls: the number of calls in the run.
         """
         self._run += 1
         if calls < 2 or not self._left or self._run <= self._next:

@@ -1,15 +1,15 @@
-"""How a worker is started, and what it can reach from there.
+"""The start of a worker, and the resources that it can reach.
 
-- `sandbox`: no network, no files but Python's own library and what that needs, an empty scratch
-  folder in memory, own processes, own shared memory, another user where root grades. It needs
+- `sandbox`: no network, no files but Python's own library and its dependencies, an empty scratch
+  folder in memory, own processes, own shared memory, another user if root grades. It needs
   bubblewrap.
-- `container`: another user, in a folder that holds only Python's own library and what that needs
-  and that it cannot write to, with filtered system calls instead of namespaces; the platform's
-  container is the outer wall. It needs root.
-- `trust`: limits and the pipe only, for one's own code.
+- `container`: another user, in a folder that holds only Python's own library and its dependencies,
+  without write access, with filtered system calls instead of namespaces; the platform's container
+  is the outer wall. It needs root.
+- `trust`: limits and the pipe only, for your own code.
 
-What a process can give up by itself, the worker gives up before it imports a submission; see
-`labkit.isolation.walls`.
+The worker gives up all rights that a process can give up by itself before it imports a submission;
+see `labkit.isolation.walls`.
 """
 
 import functools
@@ -36,7 +36,7 @@ from labkit.isolation.zygote import ENDED, READY
 
 _HERE = Path(__file__).resolve().parents[2]
 _PROGRAM = _HERE / "labkit/isolation/zygote.py"
-# How tracebacks call the folder of these files, which is nowhere.
+# The folder of these files in tracebacks; it does not exist.
 _INSIDE = "/grader"
 _START_SECONDS = 30.0
 _END_SECONDS = 10.0
@@ -46,13 +46,13 @@ _LINUX = hasattr(socket, "SO_PASSCRED")
 
 
 class Worker:
-    """A process that has given up what its mode says, and waits for a submission.
+    """A process that has given up the rights that its mode forbids, and waits for a submission.
 
     Attributes:
         tells: the end of a pipe to write requests to.
         hears: the end of a pipe to read answers from.
-        user: that it has become; -1 if it stays the grader's.
-        number: of the process, as seen from here.
+        user: the user that it has become; -1 if it stays the grader's user.
+        number: the number of the process, as seen from here.
     """
 
     def __init__(self, tells: int, hears: int, status: socket.socket, user: int) -> None:
@@ -95,10 +95,10 @@ class Worker:
                 pass
 
     def await_ready(self) -> None:
-        """Wait until its walls stand.
+        """Wait until its walls are up.
 
         Raises:
-            InfrastructureError: it says something else.
+            InfrastructureError: the worker reports a failure.
         """
         assert self._status is not None
         deadline = time.monotonic() + _START_SECONDS
@@ -106,7 +106,7 @@ class Worker:
         while len(said) < 10_000:
             part, number = _read(self._status, deadline)
             if part is not None and part.startswith(READY):
-                # In a namespace of its own it knows another number than the kernel tells here.
+                # In a namespace of its own, it has another number than the kernel reports here.
                 self.number = number or int(part.split()[1])
                 return
             if not part:
@@ -139,7 +139,7 @@ class Sandbox:
             zygote.close()
 
     def start(self) -> Worker:
-        """Start a worker. Where root grades, it is a user that no other process is.
+        """Start a worker. If root grades, the worker gets a user without other processes.
 
         Raises:
             InfrastructureError: it cannot be started.
@@ -157,7 +157,7 @@ class Sandbox:
                 return worker
             worker.stop()
         raise InfrastructureError(
-            "a worker cannot be started: no user is free, all that were tried have processes"
+            "a worker cannot be started: no user is free, all tried users have processes"
         )
 
     def _fork(self, user: int) -> Worker:
@@ -207,7 +207,7 @@ class Zygote:
                     stderr=theirs_too,
                     cwd="/",
                     env=python_environment(),
-                    # Signals for the grader's group, also from a terminal, are not for this.
+                    # Signals for the grader's group, also from a terminal, must not reach it.
                     start_new_session=True,
                 )
             except OSError as error:
@@ -234,20 +234,20 @@ class Zygote:
             self._control.sendall(b"\n")
         missing = self._line()
         if missing:
-            copied = "TMPDIR be on a disk that is not mounted with noexec"
-            fix = copied if self._mode == "container" else "not lie in /tmp"
+            copied = "put TMPDIR on a disk that is not mounted with noexec"
+            fix = copied if self._mode == "container" else "move them out of /tmp"
             raise InfrastructureError(
-                "submissions would lack a module of Python's library, which loads outside of their "
-                f"walls: {missing}. Let its files be readable by all users, and {fix}"
+                "submissions would lack a module of Python's library, which loads outside their "
+                f"walls: {missing}. Make its files readable by all users, and {fix}"
             )
 
     def ended(self, seconds: float) -> bool:
-        """Return whether it has ended, so that another is needed.
+        """Return whether the zygote has ended, so that another is needed.
 
         Args:
             seconds: how long to wait for its end.
         """
-        # It says nothing after its start.
+        # It sends nothing after its start.
         return _read(self._control, time.monotonic() + seconds)[0] is not None
 
     def fork(self, user: int) -> Worker:
@@ -303,7 +303,7 @@ class Zygote:
         while not said.endswith(b"\n"):
             part, _ = _read(self._control, deadline)
             if not part:
-                # What bubblewrap or Python says at the end.
+                # The last message of bubblewrap or Python.
                 self._control.close()
                 self._process.kill()
                 why = self._errors.read(10_000).decode(errors="replace")
@@ -329,7 +329,7 @@ def worker_files() -> list[str]:
 
 @functools.cache
 def _modules() -> dict[str, tuple[bool, str, Any]]:
-    """Return the modules of a worker, as `labkit.isolation.boot` wants them."""
+    """Return the modules of a worker, in the form for `labkit.isolation.boot`."""
     modules = {}
     for file in worker_files():
         path = Path(file)
@@ -353,9 +353,9 @@ def _temporary_folder() -> str:
 
 
 def _read(end: socket.socket, deadline: float) -> tuple[bytes | None, int]:
-    """Return what arrives, and the number of the process that sent it, or 0.
+    """Return the received bytes, and the number of the process that sent them, or 0.
 
-    It is b"" at the end, and None if nothing has come by the deadline.
+    The bytes are b"" at the end, and None if none arrive by the deadline.
     """
     poll = select.poll()
     poll.register(end, select.POLLIN)

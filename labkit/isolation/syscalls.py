@@ -1,9 +1,9 @@
 """The system calls that a submission may make, as a filter that the kernel holds it to.
 
 They are those that Python needs to import its library, to work in memory and in a scratch folder,
-and to run threads and event loops. All others are refused, those that a newer kernel adds too: so
-no new process, no other program, no network, no namespaces, no other processor, nothing of which
-the machine has one store for all, and no memory that limits do not count.
+and to run threads and event loops. All others are refused, including those of newer kernels: so no
+new process, no other program, no network, no namespaces, no other processor, no store that the
+whole machine shares, and no memory that limits do not count.
 
 Workers follow each other, and one may try to leave a mark for the next. So no call remains that
 changes what a file or a device is like (its times, its locks), or that says whether the machine has
@@ -157,7 +157,7 @@ _PRIVATE_FUTEXES, _WAIT, _WAKE, _WAIT_BITSET = range(0x80, 0x8E), 0, 1, 9
 _IS_GLIBC = "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ())
 _WAKES = () if _IS_GLIBC and os.confstr("CS_GNU_LIBC_VERSION") else (_WAKE,)
 _CLOCKS = (0, _ALL, (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11))
-# Of some calls an argument decides: its place, the bits that count, and the values that may be;
+# For some calls an argument decides: its place, the bits that count, and the allowed values;
 # `_SELF` is the number of this process.
 _ONLY = {
     # A new thread is allowed, a new process is not.
@@ -173,12 +173,12 @@ _ONLY = {
     "ioctl": (1, _ALL, (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)),
     # Large pages are a store of the machine.
     "mmap": (3, _MAP_HUGETLB, (0,)),
-    # Of the process's own pages alone: nothing that fetches or drops those of a file, or shares
-    # those that are equal.
+    # For the process's own pages only: no advice that fetches or drops pages of a file, or shares
+    # equal pages.
     "madvise": (2, _ALL, (0, 4, 8, 10, 11, 14, 15, 16, 17, 102, 103)),
     "membarrier": (0, _ALL, (8, 16)),
-    # Futexes of this process alone; and waiting, as for a thread to end. A futex in a page of a
-    # file is one for all who have mapped that.
+    # Futexes of this process only; and waiting, as for a thread to end. All processes that map a
+    # page of a file share a futex in it.
     "futex": (1, 0xFF, (*_PRIVATE_FUTEXES, _WAIT, _WAIT_BITSET, *_WAKES)),
     # The names of threads and of memory. PR_SET_PDEATHSIG would let a worker outlive its keeper.
     "prctl": (0, _ALL, (15, 16, 0x53564D41)),
@@ -186,19 +186,19 @@ _ONLY = {
     "clock_gettime": _CLOCKS,
     "clock_getres": _CLOCKS,
     "clock_nanosleep": _CLOCKS,
-    # Of others it could learn whether they are there.
+    # For other processes, it could learn whether they exist.
     "kill": (0, _ALL, (_SELF,)),
     "tgkill": (0, _ALL, (_SELF,)),
     "rt_sigqueueinfo": (0, _ALL, (_SELF,)),
     "sched_getaffinity": (0, _ALL, (0, _SELF)),
     "prlimit64": (0, _ALL, (0, _SELF)),
 }
-# From here on, both machines have the same numbers. Told that a new call is missing, the C library
-# makes an older one; so it does without clone3, into whose argument a filter cannot look.
+# From here on, both machines have the same numbers. If a new call is reported as missing, the C
+# library makes an older call; so it does without clone3, whose argument a filter cannot inspect.
 _NEW, _X32 = 424, 0x40000000
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _KILL, _ALLOW, _ERROR = 0x80000000, 0x7FFF0000, 0x00050000
-# Offsets in the data of a call; of arguments, the low half.
+# Offsets in the data of a call; for arguments, the low half.
 _NUMBER, _MACHINE, _FIRST, _SIZE = 0, 4, 16, 8
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _FILTER = 38, 22, 2
 

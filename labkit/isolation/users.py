@@ -1,11 +1,13 @@
 """Users that own nothing, one for each worker: limits count by user, and signals reach by user.
 
-No reservation is needed that all graders of a machine would have to share. A worker takes a number
-by chance and becomes that user; then the grader looks whether any other process is. Of two that
-took the same number, at least the second sees the first, and neither holds a submission yet.
+No reservation is needed that all graders of a machine would have to share. A worker draws a random
+number and becomes that user; then the grader checks whether any other process has the same user. If
+two workers draw the same number, at least the second sees the first, and neither holds a submission
+yet.
 
-But: a grader sees the processes of its own container and of those within, not those beside it.
-Signals do not reach those either; limits could, if both took the same number of 34,464.
+But: a grader sees the processes of its own container and of inner containers, not those of
+containers beside it. Signals do not reach those either; limits could, if both drew the same number
+of 34,464.
 """
 
 import os
@@ -16,15 +18,15 @@ from pathlib import Path
 
 from labkit.errors import InfrastructureError
 
-# What neither distributions nor systemd nor user namespaces hand out, the larger part first:
-# https://systemd.io/UIDS-GIDS
+# Numbers that neither distributions nor systemd nor user namespaces hand out, the larger part
+# first: https://systemd.io/UIDS-GIDS
 _FREE = (range(65_536, 100_000), range(60_706, 61_184))
 _TRIES = 32
 _PROC = Path("/proc")
 
 
 def free_users() -> Iterator[int]:
-    """Yield numbers of users that own nothing, by chance.
+    """Yield numbers of users that own nothing, in random order.
 
     Raises:
         InfrastructureError: this container has no such users.
@@ -34,7 +36,7 @@ def free_users() -> Iterator[int]:
             yield from random.SystemRandom().sample(numbers, _TRIES)
             return
     raise InfrastructureError(
-        "this container has no users to spare: let its /proc/self/uid_map and gid_map have the "
+        "this container has no spare users: let its /proc/self/uid_map and gid_map have the "
         f"numbers {_FREE[1].start} to {_FREE[1].stop - 1}"
     )
 
@@ -57,7 +59,9 @@ def is_taken(user: int, besides: int) -> bool:
             if word in users.split() and int(name) != besides:
                 return True
     if not seen:
-        raise InfrastructureError(f"{_PROC} shows no processes: mount it, or users cannot be told")
+        raise InfrastructureError(
+            f"{_PROC} shows no processes: mount it, or users cannot be checked"
+        )
     return _shares(word)
 
 

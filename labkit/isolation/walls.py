@@ -1,6 +1,6 @@
-"""What a worker gives up, for good, before a submission is there.
+"""The rights that a worker gives up for good before it receives a submission.
 
-Files and namespaces are taken away by whoever starts the worker; see `labkit.isolation.sandbox`.
+The process that starts the worker takes away files and namespaces; see `labkit.isolation.sandbox`.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ LIMITS = {
     "RLIMIT_CORE": 0,
     "RLIMIT_CPU": 600,
 }
-# These count by user, so they are for a user that runs nothing else. Threads count as processes,
+# The kernel counts these by user, so the user must run nothing else. Threads count as processes,
 # and timers as pending signals.
 LIMITS_OF_USER = {
     "RLIMIT_NPROC": 64,
@@ -29,7 +29,7 @@ LIMITS_OF_USER = {
     "RLIMIT_MSGQUEUE": 0,
     "RLIMIT_RTPRIO": 0,
 }
-# Limited in number too, or empty files could fill the memory.
+# The number of files is limited as well, or empty files could fill the memory.
 _SCRATCH = b"size=16m,nr_inodes=1k,mode=1777"
 _NOSUID_NODEV = 2 | 4
 _PRIVATE_ALL_BELOW = 1 << 18 | 1 << 14
@@ -50,7 +50,7 @@ def enter_namespaces() -> None:
 
 
 def see_no_more(mode: str, root: str) -> None:
-    """Let files be gone that a submission may not see, in namespaces of one's own.
+    """Remove the files that a submission may not see, in this process's own namespaces.
 
     Args:
         mode, root: as `give_up` takes them.
@@ -88,7 +88,7 @@ def give_up(mode: str, root: str, user: int, keeper: int) -> None:
         keeper: the parent, with which this process ends.
 
     Raises:
-        OSError: one of them cannot be set.
+        OSError: a wall cannot be set.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -97,7 +97,7 @@ def give_up(mode: str, root: str, user: int, keeper: int) -> None:
     if user >= 0:
         become(user)
     if mode != "trust":
-        # Where the kernel allows it, become the only user of a new namespace.
+        # If the kernel allows it, become the only user of a new namespace.
         libc.unshare(_CLONE_NEWUSER)
     _limit(LIMITS if mode == "trust" else {**LIMITS, **LIMITS_OF_USER})
     # A change of user would have unset this, and the keeper may have ended before it was set.

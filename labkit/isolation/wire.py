@@ -1,12 +1,13 @@
-"""What goes over the pipe between the tests and a submission: requests one way, answers back.
+"""The messages over the pipe between the tests and a submission: requests one way, answers back.
 
-A frame is the length of its content, what it is, and the content: an `ANSWER`, or about a `PART`,
-what a submission asks of it or what it answers. Requests are marshalled: quick, and safe, because
-they come from the trusted side. All else is JSON, which the reader rebuilds into exact plain types,
-so that equality is the reader's own, however an object on the other side defined it.
+A frame consists of the length of its content, its kind, and the content: an `ANSWER`, or a message
+about a `PART`, which is a submission's request to a part or the part's answer. Requests are
+marshalled, which is quick, and safe because only the trusted side sends them. All other frames are
+JSON, which the reader rebuilds into exact plain types. So equality is the reader's own, even if an
+object on the other side redefined it.
 
-Only the values that may cross the seam of `labkit.running.drive` can be sent. What an answer costs
-its reader is bounded: by its length, how many values it has, and how deep they are nested.
+Only the values that may cross the seam of `labkit.running.drive` can be sent. The cost of an answer
+for its reader is bounded: by its length, the number of its values, and the depth of their nesting.
 """
 
 import functools
@@ -29,14 +30,14 @@ _T = TypeVar("_T")
 # The length of a frame's content, and its kind.
 HEAD = struct.Struct(">IB")
 ANSWER, PART = 0, 1
-# Of one answer. The longest that a reference gives has 3.3 MB.
+# Limit of one answer. The longest answer of a reference has 3.3 MB.
 MOST_BYTES = 4 << 20
-# Of one answer: each takes up to 64 bytes in memory.
+# Limit of one answer: each value takes up to 64 bytes in memory.
 MOST_VALUES = 1_000_000
 _MOST_DEPTH = 100
 # Keys can be chosen so that a dict takes quadratic time; with few entries that costs little.
 MOST_ENTRIES = 256
-# Of each text that describes an error.
+# Limit of each text that describes an error.
 MOST_CHARACTERS = 4_000
 _MOST_NAME = 100
 _NATIVE = frozenset([str, bool, type(None)])
@@ -47,7 +48,7 @@ _MANY = 64
 # So many events of one kind in a list are sent by column, which takes a third of the time.
 _SOME = 4
 _NO_OPTIONS: dict[str, Any] = {}
-# Many of these are made, and this takes a quarter of the time that calling the class takes.
+# Many calls are made, and this takes a quarter of the time that calling the class takes.
 _call_of = partial(tuple.__new__, Call)
 step_of = partial(tuple.__new__, Step)
 _EVENTS_BY_NAME = {kind.__name__: kind for kind in EVENTS}
@@ -55,11 +56,11 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class WireError(Exception):
-    """What arrived does not follow the protocol."""
+    """A received message does not follow the protocol."""
 
 
 def _without_collections(work: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Let no garbage be looked for while many values are made: there is none among them."""
+    """Pause the garbage collector while many values are made: none of them is garbage."""
 
     @functools.wraps(work)
     def uninterrupted(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -87,15 +88,15 @@ def unpack_request(data: bytes | bytearray) -> Any:
 
 
 def pack_calls(new: Sequence[New], calls: Sequence[Call]) -> tuple[Any, Any]:
-    """Return what to make and what to call as values that `marshal` knows: the calls by column, and
-    once what is the same in all of them.
+    """Return the objects to make and the calls as values that `marshal` knows: the calls by column,
+    and a value that is the same in all calls only once.
     """
     names, numbers = ([*map(itemgetter(place), calls)] for place in (0, 3))
     args, options = ([*map(itemgetter(place), calls)] for place in (1, 2))
     dicts = [*map(dict, options)] if any(options) else None
     kinds = set(map(type, chain.from_iterable(filter(None, args))))
     if not kinds.isdisjoint(EVENTS):
-        # As lists, which are how `unpack_calls` knows them.
+        # As lists, by which `unpack_calls` recognises them.
         args = [*map(_flat_args, args)]
     seen: dict[int, int] = {}
     recipes = [_flat(recipe, seen) for recipe in new]
@@ -108,7 +109,7 @@ def _once(column: list[Any]) -> Any:
 
 @_without_collections
 def unpack_calls(new: Any, calls: Any, watch: str) -> tuple[list[New], list[Any], str]:
-    """Return what `pack_calls` was given, and the attribute to watch."""
+    """Return the arguments of `pack_calls`, and the attribute to watch."""
     names, args, options, numbers = calls
     if list in set(map(type, args)):
         args = [_unflat_args(data) if type(data) is list else data for data in args]
@@ -134,14 +135,14 @@ def _flat_args(args: tuple[Any, ...] | None) -> Any:
 
 
 def _unflat_args(data: list[Any]) -> tuple[Any, ...]:
-    """Return what `_flat_args` was given."""
+    """Return the argument of `_flat_args`."""
     return tuple(
         value[0] if type(value) is list else _EVENTS_BY_NAME[value[0]](*value[1]) for value in data
     )
 
 
 def _flat(recipe: Any, seen: dict[int, int]) -> Any:
-    """Return a recipe as a tuple, or the number of one that was seen before; a value in a list."""
+    """Return a recipe as a tuple, or the number of a recipe seen before; a value in a list."""
     if not isinstance(recipe, New):
         return [recipe]
     if id(recipe) in seen:
@@ -168,7 +169,7 @@ def pack(value: Any, kind: int = ANSWER) -> bytes:
     """Return an answer as a frame, in JSON and ASCII.
 
     Raises:
-        WireError: it holds a value of another kind, is nested too deep, or is too long.
+        WireError: the answer holds a value of another kind, is nested too deep, or is too long.
     """
     try:
         data = _encode(_out(value)).encode("ascii")
@@ -184,7 +185,7 @@ def unpack(data: bytes) -> Any:
     """Return the value of an answer without its head.
 
     Raises:
-        WireError: `pack` does not make such data, or they are too many values.
+        WireError: `pack` does not make such data, or the data hold too many values.
     """
     if len(data) > MOST_BYTES or _count(data) > MOST_VALUES:
         raise WireError(f"more than {MOST_BYTES} bytes or {MOST_VALUES} values")
@@ -202,7 +203,7 @@ def unpack(data: bytes) -> Any:
 
 
 def _count(data: bytes) -> int:
-    """Return a number that the values of some JSON do not exceed."""
+    """Return an upper bound of the number of values in some JSON."""
     count = _marks(data)
     return count if count <= MOST_VALUES else _marks(_TEXTS.sub(b"", data))
 
@@ -211,7 +212,7 @@ def _marks(data: bytes) -> int:
     return sum(map(data.count, (b",", b":", b"[", b"{")))
 
 
-# A text without an end has one all the same, so that nothing is looked at twice.
+# The final quote is optional, so that an unfinished text is not scanned twice.
 _TEXTS = re.compile(rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"?')
 
 
@@ -278,7 +279,7 @@ def _in(value: Any, depth: int) -> Any:
     if kind is list:
         if _SENT_AS_IS.issuperset(map(type, value)):
             return value
-        # Without a call for each that is as it was sent, this takes half the time.
+        # Without a call for each value that is sent unchanged, this takes half the time.
         return [item if type(item) in _SENT_AS_IS else _in(item, depth + 1) for item in value]
     if len(value) != 1:
         raise WireError("a tagged value has exactly one tag")

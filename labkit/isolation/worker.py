@@ -1,7 +1,7 @@
-"""The process that holds a submission, from the moment that its walls stand.
+"""The process that holds a submission, from the moment that its walls are up.
 
-It is told sources, then runs, and answers each with data. From the moment the submission is
-imported, nothing here can be relied on; whoever reads the answers relies on nothing.
+It receives sources, then runs, and answers each with data. From the moment the submission is
+imported, nothing here can be relied on; the reader of the answers relies on nothing.
 """
 
 import gc
@@ -70,7 +70,7 @@ def main(reader: int, writer: int) -> None:
             data = pack(["raised", "ValueError", f"{error}"], PART)
         say(data)
 
-    # A run makes many values, which hold no cycles: to look for some takes a tenth of its time.
+    # A run makes many values without cycles: searching for cycles takes a tenth of its time.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     serve = Server(ask_part)
     while True:
@@ -86,7 +86,7 @@ def main(reader: int, writer: int) -> None:
 
 
 class Server:
-    """What a worker can be asked; each method returns what it answers.
+    """The requests of a worker; each method returns the answer.
 
     Args:
         ask_part: asks the process that has the parts which are not here.
@@ -100,23 +100,23 @@ class Server:
         self._answered = 0
 
     def load(self, main: str, sources: Any, parts: Any, elsewhere: Any, given: Any) -> list[Any]:
-        """Import a submission; answer why that failed, or None."""
+        """Import a submission; answer why the import failed, or None."""
         self._modules = Modules(main, sources, parts, elsewhere, Given(*given), self._ask_part)
         self._parts = Parts(self._modules.resolve, parts)
         return [self._modules.load()]
 
     def answer_part(self, request: Any) -> list[Any]:
-        """Answer what another worker asks of the parts that are here."""
+        """Answer another worker's request to the parts that are here."""
         return self._parts.answer(request)
 
     def count(self, most_calls: int) -> list[Any]:
-        """Begin to count the work of the parts that are here; answer why it was too much before."""
+        """Begin to count the work of the parts that are here; answer why it was too much so far."""
         reason = WORK.reason if WORK.is_over else ""
         WORK.begin(most_calls)
         return [reason]
 
     def perform(self, *plan: Any) -> list[Any]:
-        """Carry out a whole run; answer with what its trace is made of."""
+        """Carry out a whole run; answer with the values of its trace."""
         new, calls, watch = unpack_calls(*plan)
         trace = perform(self._modules.resolve, new, self._modules.following(calls), watch)
         return [*_outcome(trace, trace.steps, watch), trace.changed]
@@ -128,7 +128,7 @@ class Server:
         return self._carried_out(self._run, calls)
 
     def go_on(self, *plan: Any) -> list[Any]:
-        """Carry out the next calls of the open run; answer what came of them."""
+        """Carry out the next calls of the open run; answer with their results."""
         _, calls, _ = unpack_calls(*plan)
         assert self._run is not None
         return self._carried_out(self._run, calls)
@@ -156,18 +156,18 @@ def _outcome(trace: Trace, steps: Sequence[Step], watch: str) -> list[Any]:
 
 
 class Modules:
-    """The sources that a worker was told, as modules.
+    """The sources that a worker has received, as modules.
 
     A name is looked up in the submission, then in the part that has it, here or in the other
     process. Files are never read.
 
     Args:
         main: the name of the submission among `sources`.
-        sources: from a name to (how messages name the file, its path, its bytes).
+        sources: from a name to (the file's name in messages, its path, its bytes).
         parts: from a class to a name.
         elsewhere: the classes that are in the other process.
-        given: what the course gives to the sources, besides Python's library.
-        ask: asks that process.
+        given: the objects that the course gives to the sources, besides Python's library.
+        ask: sends a request to that process.
     """
 
     def __init__(
@@ -196,11 +196,11 @@ class Modules:
         return None
 
     def following(self, calls: Sequence[Call]) -> Iterable[Call]:
-        """Return the calls of a run; parts in the other process learn which is under way."""
+        """Return the calls of a run; parts in the other process learn which call is current."""
         return self._proxies.following(calls) if self._elsewhere else calls
 
     def resolve(self, name: str) -> Any:
-        """Return the object called `name`; `given.NAME` is what the course gives.
+        """Return the object called `name`; `given.NAME` is an object that the course gives.
 
         Raises:
             AttributeError: neither the submission nor a part has it.

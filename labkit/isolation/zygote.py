@@ -1,8 +1,9 @@
-"""A process that has imported all that a worker needs, and forks a worker whenever it is asked to.
+"""A process that has imported all modules of a worker, and forks a worker on request.
 
-It never holds a submission. Between the two is a keeper: it waits for the worker, ends it when the
-grader asks for that or is gone, and tells how it ended. In a sandbox the keeper is the first
-process of a namespace of its own, whose processes end with it. A worker sees neither.
+It never holds a submission. Between the zygote and a worker is a keeper: it waits for the worker,
+ends it when the grader requests that or is gone, and reports how it ended. In a sandbox the keeper
+is the first process of a namespace of its own, whose processes end with it. A worker sees neither
+the zygote nor the keeper.
 """
 
 import marshal
@@ -16,7 +17,7 @@ from typing import NoReturn
 from labkit.isolation import walls
 from labkit.isolation.worker import main
 
-# What a worker says once its walls stand, with its number, and how a keeper tells how it ended.
+# A worker's message when its walls are up, with its number, and a keeper's report of its end.
 READY = b"ready "
 ENDED = b"ended "
 # A worker has no more open files when it is forked.
@@ -28,12 +29,12 @@ def serve(mode: str, folder: str, user: int, modules: dict[str, str]) -> None:
 
     Args:
         mode: `sandbox`, `container` or `trust`.
-        folder: where to make the folder that becomes the file system of a container's workers. It
-            goes with this process, however the grader ends.
-        user: the number of a user that owns nothing, to look at files as; -1 to stay the same one.
+        folder: the place for the folder that becomes the file system of a container's workers. It
+            is removed when this process ends, however the grader ends.
+        user: the number of a user that owns nothing, to check files as; -1 to stay the same user.
         modules: by name, the files of the extension modules that must load where workers run.
     """
-    # Nobody waits for the keepers.
+    # No process waits for the keepers.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     control = socket.socket(fileno=0)
     root = ""
@@ -64,11 +65,12 @@ def serve(mode: str, folder: str, user: int, modules: dict[str, str]) -> None:
 def _read_all(root: str) -> None:
     """Have the machine keep all files in memory that workers see.
 
-    The first worker to read a file would wait for the disk, and others could tell that they do not.
+    Otherwise the first worker to read a file would wait for the disk, and others could notice that
+    they do not.
     """
     for folder, _, names in os.walk(root):
         for name in names:
-            # Some may be for others alone.
+            # Some files may be readable only by other users.
             with suppress(OSError), open(os.path.join(folder, name), "rb") as file:
                 while file.read(1 << 20):
                     pass
@@ -146,9 +148,9 @@ def _keep(
 
 
 def _wait(worker: int, status: int, printed: int) -> int:
-    """Return how the worker ended; end it if the grader asks for that, or is gone.
+    """Return how the worker ended; end it if the grader requests that, or is gone.
 
-    Until then, discard what it prints.
+    Until then, discard its output.
     """
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -159,7 +161,7 @@ def _wait(worker: int, status: int, printed: int) -> int:
     poll.register(status, select.POLLIN)
     poll.register(printed, select.POLLIN)
     while True:
-        # Looked at first: it may have ended before there was a handler.
+        # Checked first: it may have ended before the handler was installed.
         ended, how = os.waitpid(worker, os.WNOHANG)
         if ended:
             return how

@@ -1,6 +1,6 @@
-"""`make bundle N=03`: writes what a student hands in, see `labkit.grading.reading.bundles`.
+"""`make bundle N=03`: writes the bundle to hand in, see `labkit.grading.reading.bundles`.
 
-Nothing is graded: the score that is shown is the one of the last run on this machine.
+Nothing is graded: the printed score is that of the last run on this machine.
 """
 
 import argparse
@@ -30,26 +30,26 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--lab", default="", metavar="N", help="number of the lab, 03")
     add("--student", default="", metavar="NAME", help="your name, if your instructor asks for it")
     add("--out", type=Path, metavar="FILE", help="default: submission-lab-NN.zip")
-    add("--force", action="store_true", help="even if starter.py is untouched")
+    add("--force", action="store_true", help="make the bundle even if starter.py is unchanged")
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Write the bundle of a lab and say what is in it; return 0."""
+    """Write the bundle of a lab and print its contents; return 0."""
     labs = find_labs(root)
     lab = pick_lab(labs, args.lab)
     files = make_bundle(lab, labs, root, args.student)
     if not args.force and source_of(lab) == lab.pristine_starter.read_bytes():
         raise UsageError(
-            f"{lab.label}/starter.py is as it was handed out, so there is nothing to hand in. "
-            f"To hand it in all the same: make bundle N={lab.number} ARGS=--force"
+            f"{lab.label}/starter.py is unchanged, so there is nothing to hand in. "
+            f"To hand it in nevertheless: make bundle N={lab.number} ARGS=--force"
         )
     out = args.out or root / f"submission-{lab.label}.zip"
     write_zip(out, files)
-    print(f"Wrote {os.path.relpath(out)}; hand in this file. It holds:")
+    print(f"Wrote {os.path.relpath(out)}; hand in this file. It contains:")
     for name, data in files.items():
         print(f"  {name:<56} {len(data):>7} bytes")
     for name, folder in lab.parts.items():
         if f"labs/{folder}/starter.py" not in files:
-            print(f"  ({name} is left out: your {folder} does not pass as it is now)")
+            print(f"  ({name} is left out: your current {folder} does not pass)")
     print(f"Score of {lab.label}: {_local_score(lab, root)}.")
     return 0

@@ -1,11 +1,11 @@
 """The autograder for Classroom 50: `make classroom50 N=03` writes the zip, `main` runs in it.
 
-The zip holds `autograder.py` and what that needs. Unpacked into
-`CLASSROOM/autograders/ASSIGNMENT/`, it grades each push in the student's own repository, and leaves
+The zip contains `autograder.py` and its dependencies. Unpacked into
+`CLASSROOM/autograders/ASSIGNMENT/`, it grades each push in the student's own repository, and writes
 `result.json` and `release-body.md` there.
 
-Students can fetch what is in it, so it holds neither references nor hidden tests, and a lab is
-graded on the student's own parts.
+Students can download the zip, so it contains neither references nor hidden tests, and a lab is
+graded with the student's own parts.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Write the zip and say what to do with it; return 0."""
+    """Write the zip and print the next step; return 0."""
     labs = find_labs(root)
     lab = pick_lab(labs, args.lab)
     files = make_autograder(lab, labs, root)
@@ -76,9 +76,9 @@ def result(grade: Grade, facts: Mapping[str, str], now: datetime) -> dict[str, A
     """Return a grade in the form of Classroom 50; `classroom50.schema.json` describes it.
 
     Args:
-        grade: what was earned.
+        grade: the grade.
         facts: the environment that the runner sets.
-        now: the time of the submission if its tag does not tell.
+        now: the time of the submission if its tag has no time.
     """
     commit = facts.get("COMMIT_URL", "")
     return {
@@ -127,7 +127,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         write_json(args.checkout / "result.json", result(grade, os.environ, datetime.now(UTC)))
         write_text(args.checkout / "release-body.md", markdown(grade, lab))
     except (LabkitError, OSError) as error:
-        print(f"The grader cannot work here: {error}", file=sys.stderr)
+        print(f"The grader cannot run here: {error}", file=sys.stderr)
         return 3
     print(f"{lab.name}: {grade.score} of {grade.max_score} points, {mode} mode")
     return 0

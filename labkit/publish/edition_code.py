@@ -1,8 +1,8 @@
-"""Which files of labkit a student edition has: those that its commands reach.
+"""The files of labkit in a student edition: those that the edition's commands reach.
 
-They are derived, not listed. A command is a verb of the students' table; what the Makefile, the
-workflow or a document runs, as `-m labkit` or by a file's path; and a program of the edition that
-imports labkit, or names a module of it, as `conftest.py` does.
+They are derived, not listed. The commands are the verbs of the students' table; the programs that
+the Makefile, the workflow or a document runs, as `-m labkit` or by a file's path; and programs of
+the edition that import labkit, or name a module of it, as `conftest.py` does.
 """
 
 import re
@@ -24,7 +24,7 @@ def code_of_edition(files: Mapping[str, bytes], root: Path) -> dict[str, bytes]:
         root: the repository.
 
     Raises:
-        OSError: what a text runs is not there.
+        OSError: a file that a text runs is missing.
         SyntaxError: a program is not Python.
     """
     texts = [data.decode() for name, data in files.items() if name.endswith(_TEXTS)]

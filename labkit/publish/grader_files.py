@@ -1,6 +1,6 @@
-"""The files of the course that graders elsewhere need.
+"""The files of the course that graders on other machines need.
 
-A lab's own solution and its known bugs are packed for no grading of that lab.
+A lab's own solution and its known bugs are never packed for a grading of that lab.
 """
 
 import re
@@ -13,7 +13,7 @@ from labkit.errors import UsageError
 from labkit.grading.assignment import GRADER
 from labkit.running.diagnose import FILE as MISTAKES
 
-# What the grader imports besides the standard library, and what those need.
+# The packages that the grader imports, and their dependencies.
 PACKAGES = (
     "iniconfig", "markdown-it-py", "mdurl", "packaging", "pluggy", "pygments", "pytest", "rich",
 )  # fmt: skip
@@ -25,11 +25,11 @@ def grader_files(
     """Return the grader and the lab's tests by path in the repository, and `requirements.txt`.
 
     Args:
-        runner: the file of labkit that runs there; it comes with all that it imports.
+        runner: the file of labkit that runs there; it is packed with all that it imports.
         lab: the lab to grade.
         labs: all labs of the repository.
         root: the repository.
-        hidden: files of hidden tests, for what they import; they do not come along.
+        hidden: files of hidden tests; their imports are packed, but the files are not.
 
     Raises:
         OSError: a file cannot be read.
@@ -57,7 +57,7 @@ def reference_files(lab: Lab, labs: list[Lab], root: Path) -> dict[str, bytes]:
     A hunt needs those of the labs that it hunts, and their known bugs.
 
     Raises:
-        OSError: one cannot be read.
+        OSError: a reference cannot be read.
     """
     paths = [other.solution for other in labs if other.name in lab.parts.values()]
     hunted = [] if lab.hunt is None else [target.lab for target in lab.pool.targets]

@@ -1,8 +1,8 @@
 """The autograder for Gradescope: `make gradescope N=03` writes the zip, `main` runs in it.
 
-`setup.sh` and `run_autograder` stand at the root of the zip, what grading needs under `course/`.
-`run_autograder` grades each submission and leaves `results.json`. The container is the outer wall,
-`container` mode the inner one. Students read `output`; what is printed is for instructors.
+`setup.sh` and `run_autograder` are at the root of the zip, the files for grading under `course/`.
+`run_autograder` grades each submission and writes `results.json`. The container is the outer wall,
+`container` mode the inner wall. Students read `output`; printed text is for instructors.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def make_autograder(
         lab: the lab to grade.
         labs: all labs of the repository.
         root: the repository.
-        seed: of the randomised tests; letters and digits.
+        seed: the seed of the randomised tests; letters and digits.
         overlay: the folder of hidden tests, see `labkit.grading.overlay`.
 
     Raises:
@@ -69,20 +69,20 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `python -m labkit gradescope`."""
     add = command.add_argument
     add("--lab", default="", metavar="N", help="number of the lab, 03")
-    add("--seed", default="", metavar="S", help="of the randomised tests; else that of make grade")
-    add("--overlay", type=Path, metavar="FOLDER", help="hidden tests to take along")
+    add("--seed", default="", metavar="S", help="seed of randomised tests; default: make grade's")
+    add("--overlay", type=Path, metavar="FOLDER", help="hidden tests to include")
     add("--out", type=Path, metavar="FILE", help="default: gradescope-lab-NN.zip")
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Write the zip and say what to do with it; return 0."""
+    """Write the zip and print the next step; return 0."""
     labs = find_labs(root)
     lab = pick_lab(labs, args.lab)
     seed = args.seed or grading_seed(lab, root)
     files = make_autograder(lab, labs, root, seed, args.overlay)
     hidden = None if args.overlay is None else read_overlay(args.overlay, lab)
     assignment = Assignment.of(lab, labs, seed, hidden)
-    # All that is graded here is ours: no walls are needed.
+    # Only the course's own code is graded here, so no walls are needed.
     with Slot("trust") as slot:
         check_tests(
             {lab.name: assignment},
@@ -128,10 +128,10 @@ def results(grade: Grade, lab: Lab) -> dict[str, Any]:
 
 
 def grade_one(slot: Slot, submission: Submission, assignment: Assignment) -> Grade:
-    """Return the grade of the only submission there is, after another attempt if it was killed.
+    """Return the grade of the only submission, after another attempt if its process was killed.
 
     Raises:
-        InfrastructureError: grading cannot go on.
+        InfrastructureError: grading cannot continue.
     """
     ((_, grade),) = judged(
         [submission],
@@ -143,7 +143,7 @@ def grade_one(slot: Slot, submission: Submission, assignment: Assignment) -> Gra
 
 
 def main(argv: list[str], root: Path = ROOT) -> int:
-    """Grade what was uploaded; return 0, or 3 if the grader could not do its work."""
+    """Grade the uploaded files; return 0, or 3 if the grader could not do its work."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--lab", required=True)
     parser.add_argument("--seed", default=PUBLIC_SEED)
@@ -161,7 +161,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         with Slot(mode) as slot:
             grade = grade_one(slot, submission, assignment)
     except LabkitError as error:
-        print(f"The grader cannot work here: {error}", file=sys.stderr)
+        print(f"The grader cannot run here: {error}", file=sys.stderr)
         return 3
     write_json(args.results, results(grade, lab))
     print(f"{lab.name}: {grade.score} of {grade.max_score} points, {mode} mode")

@@ -1,12 +1,12 @@
 """Runs of lines by which texts are compared: as they are, and as code without names and layout.
 
-- Of any text: three lines in a row. Indentation does not count.
-- Of Python, and of its blocks in Markdown: three statements in a row of one function, or fewer
-  that are long. Docstrings, comments, imports, annotations and layout do not count. A name counts
-  as the place at which it first comes in the run; only constants, and what a copier cannot rename,
-  count as they are: Python's own functions and the methods of its types.
+- In any text: three lines in a row. Indentation does not count.
+- In Python, and in its blocks in Markdown: three statements in a row of one function, or fewer long
+  statements. Docstrings, comments, imports, annotations and layout do not count. A name counts as
+  the place at which it first appears in the run. Only constants, and names that a copier cannot
+  change, count as they are: Python's own functions and the methods of its types.
 
-But: a statement that is split, moved, or put in another way is another statement.
+But: a statement that is split, moved or reworded is another statement.
 """
 
 import ast
@@ -19,8 +19,8 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 _LINES = 3
-# Three statements count if they have so many words together. Runs with fewer are often those that
-# anybody writes. Measured: a million lines of other people's code have no run of a reference.
+# Three statements count if they have so many words together. Shorter runs are often common code.
+# Measured: a million lines of other people's code have no run of a reference.
 _FEWEST_WORDS = 22
 # Constructors have many plain stores, in any course.
 _MOST_OF_A_STORE = 3
@@ -39,7 +39,7 @@ class Run(NamedTuple):
     """A run of lines.
 
     Attributes:
-        key: what it is compared by; those of lines and of code are never equal.
+        key: the key for comparison; keys of lines and of code are never equal.
         first, last: the numbers of its lines, both included.
     """
 
@@ -49,7 +49,7 @@ class Run(NamedTuple):
 
 
 class _Kind(Enum):
-    """What a word of a tree is: a constant or a node's type, or else which kind of a name."""
+    """The kind of a word of a tree: a constant or a node's type, or a kind of name."""
 
     CONSTANT = auto()
     BINDING = auto()
@@ -62,8 +62,8 @@ class _Statement(NamedTuple):
     """A statement without its blocks.
 
     Attributes:
-        words: what its tree consists of.
-        weight: how many words count: none of a function's head, few of a plain store.
+        words: the words of its tree.
+        weight: how many words count: none for a function's head, few for a plain store.
         first, last: the numbers of its lines, both included.
     """
 
@@ -74,7 +74,7 @@ class _Statement(NamedTuple):
 
 
 def runs(text: str) -> Iterator[Run]:
-    """Yield the runs of a text, whatever it is."""
+    """Yield the runs of any text."""
     yield from _line_runs(text)
     for before, tree in _trees(text):
         for statements in _functions(tree):
@@ -83,7 +83,7 @@ def runs(text: str) -> Iterator[Run]:
 
 
 def _line_runs(text: str) -> Iterator[Run]:
-    """Yield the runs of lines, without those that say nothing: blank ones, imports, quotes."""
+    """Yield the runs of lines, without lines that say nothing: blank lines, imports, quotes."""
     stripped = enumerate(map(str.strip, text.splitlines()), 1)
     lines = [(number, line) for number, line in stripped if not _SAYS_NOTHING.fullmatch(line)]
     for at in range(len(lines) - _LINES + 1):
@@ -92,7 +92,7 @@ def _line_runs(text: str) -> Iterator[Run]:
 
 
 def _trees(text: str) -> Iterator[tuple[int, ast.Module]]:
-    """Yield what of a text is Python, and how many lines are before it."""
+    """Yield the Python in a text, and the number of lines before it."""
     if tree := _parsed(text):
         yield 0, tree
         return
@@ -135,7 +135,7 @@ def _statements(node: ast.AST) -> Iterator[_Statement]:
     if not _does_nothing(node):
         parts = [*_parts(node)]
         words = [word for part in parts for word in _words(part)]
-        # A block's last line is not one of its head.
+        # A block's last line does not belong to its head.
         lines = [part.end_lineno or 0 for part in parts if isinstance(part, ast.expr | ast.pattern)]
         first = getattr(node, "lineno", lines[0] if lines else 0)
         weight = 0 if isinstance(node, _FUNCTIONS) else len(words)
@@ -173,7 +173,7 @@ def _parts(node: ast.AST, inside: bool = False) -> Iterator[ast.AST]:
 
 
 def _words(part: ast.AST) -> Iterator[tuple[str, _Kind]]:
-    """Yield what a node is, with the number of its children in each field; then its names."""
+    """Yield the type of a node, with the number of its children in each field; then its names."""
     if isinstance(part, ast.Constant):
         yield repr(part.value), _Kind.CONSTANT
         return
@@ -197,7 +197,7 @@ def _kind(part: ast.AST) -> _Kind:
 
 
 def _statement_runs(statements: Sequence[_Statement]) -> Iterator[Run]:
-    """Yield from each statement on as few as are enough."""
+    """Yield for each statement the shortest run that starts there and counts."""
     for at in range(len(statements)):
         weight = 0
         for end in range(at, len(statements)):

@@ -8,10 +8,10 @@ from labkit.grading.reading.bundles import packed
 
 
 def write_zip(path: Path, files: Mapping[str, bytes], programs: Collection[str] = ()) -> None:
-    """Write a zip, equal to the byte wherever it is made; a reader never finds half of one.
+    """Write a zip, equal to the byte on every machine; a reader never sees half of it.
 
     Args:
-        path: of the zip.
+        path: the path of the zip.
         files: by path in the zip, with `/`.
         programs: the names of those that are executable.
     """

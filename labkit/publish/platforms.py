@@ -1,6 +1,6 @@
-"""What platforms share: reading one student's files where they were put, and writing results.
+"""Common code for platforms: reading one student's files from their folder, and writing results.
 
-Of a checkout, only files that have their place in this course are read.
+In a checkout, only files that have a place in this course are read.
 """
 
 import json
@@ -21,13 +21,13 @@ from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import GradedTest
 
 _PROVISIONAL = (
-    "This score is provisional: it was made here, with the cases that `make lab` uses. Your "
-    "instructor grades again, with others."
+    "This score is provisional: it uses the same cases as `make lab`. Your instructor grades "
+    "again, with other cases."
 )
 
 
 def read_upload(folder: Path, lab: Lab, labs: list[Lab]) -> Submission:
-    """Return what a student uploaded for a lab: a file, a bundle, or a zip of one, unpacked."""
+    """Return a student's upload for a lab: a file, a bundle, or an unpacked zip of one."""
     try:
         return of_tree("", read_folder(folder), Course(labs, lab), lab)
     except Refused as error:
@@ -37,8 +37,8 @@ def read_upload(folder: Path, lab: Lab, labs: list[Lab]) -> Submission:
 def read_checkout(folder: Path, lab: Lab) -> Submission:
     """Return a student's repository as a submission.
 
-    It has the lab's `starter.py` and those of its parts, each where this course has it, or only the
-    lab's, at the top.
+    It contains the `starter.py` of the lab and of its parts, each at its place in this course, or
+    only the lab's, in the top folder.
     """
     phase = lab.path.parent.parent.name
     sources: dict[str, bytes] = {}
@@ -56,7 +56,7 @@ def read_checkout(folder: Path, lab: Lab) -> Submission:
 
 
 def with_own_parts(submission: Submission, lab: Lab) -> Submission:
-    """Return a submission for a grader without references: one that lacks a part is at fault."""
+    """Return a submission for a grader without references: a missing part is a fault."""
     missing = [name for name in lab.parts.values() if name not in submission.sources]
     if submission.fault is not None or not missing:
         return submission
@@ -68,10 +68,10 @@ def with_own_parts(submission: Submission, lab: Lab) -> Submission:
 
 
 def best_mode() -> str:
-    """Return `sandbox` where it works, else `container`.
+    """Return `sandbox` if it works here, else `container`.
 
     Raises:
-        UsageError: neither works here; the message says why.
+        UsageError: neither works here; the message gives the reason.
     """
     try:
         return choose_mode(trust=False, container=False)
@@ -83,7 +83,7 @@ def best_mode() -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file in one step; it belongs to the owner of its folder, and everyone may read it.
+    """Write a file in one step; it belongs to the owner of its folder, and all users may read it.
 
     A link of that name is replaced, never followed.
     """
@@ -92,7 +92,7 @@ def write_text(path: Path, text: str) -> None:
         file.write(text)
     os.chmod(scratch, 0o644)
     if os.geteuid() == 0:
-        # Whoever started this with sudo wants to work with the file.
+        # The user who started this with sudo needs access to the file.
         owner = path.parent.stat()
         os.chown(scratch, owner.st_uid, owner.st_gid)
     os.replace(scratch, path)
@@ -104,12 +104,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def account(row: GradedTest) -> str:
-    """Return what a student is told about one row of a grade's tests."""
+    """Return the text for the student about one row of a grade's tests."""
     return row.for_student or "\n".join(filter(None, (f"rule      {row.rule}", row.message)))
 
 
 def summary(grade: Grade, lab: Lab) -> str:
-    """Return what stands above the tests: the mode, what stopped the grading, a likely cause."""
+    """Return the text above the tests: the mode, the reason why no test ran, a likely cause."""
     lines = [f"{lab.name}, graded in {grade.mode} mode."]
     if grade.fault is not None:
         lines.append(f"No test could run: {grade.fault}.")
@@ -122,8 +122,8 @@ def summary(grade: Grade, lab: Lab) -> str:
 
 
 def markdown(grade: Grade, lab: Lab) -> str:
-    """Return a grade that was made in its student's own repository, as a page: the summary, a
-    table, and each failure in full.
+    """Return a grade from its student's own repository as a page: the summary, a table, and each
+    failure in full.
     """
     lines = [f"## {lab.label}: {grade.score} of {grade.max_score} points", "", _PROVISIONAL, ""]
     lines += [*_fenced(summary(grade, lab)), "", "| test | points | |", "|---|---|---|"]
@@ -134,7 +134,7 @@ def markdown(grade: Grade, lab: Lab) -> str:
     said = set()
     for row in grade.tests:
         text = account(row)
-        # Whatever stopped a whole task is shown once.
+        # A failure that stopped a whole task is shown once.
         if row.passed or (row.kind, row.message) in said:
             continue
         said.add((row.kind, row.message))

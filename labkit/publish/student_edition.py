@@ -3,12 +3,11 @@
 It leaves out the reference solutions, the known bugs, the course's own tests and benchmarks, the
 grader, and the history. Each `starter.py` is a fresh copy of `course/starter.py.orig`.
 
-Its texts come from those of the course. In Markdown, what stands between `<!-- full -->` and
-`<!-- /full -->` is left out, and what stands between `<!-- edition` and `-->`, which is a comment
-elsewhere, is shown.
+Its texts are made from those of the course. In Markdown, text between `<!-- full -->` and `<!--
+/full -->` is left out, and text between `<!-- edition` and `-->`, elsewhere a comment, is shown.
 
-But: the engine, `mini_vllm`, comes along. It has the same ideas in another shape, and students may
-read it. An edition in which some lines have the shape of a reference's is not made.
+But: the edition includes the engine, `mini_vllm`. It has the same ideas in another shape, and
+students may read it. If some lines have the shape of lines of a reference, no edition is made.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.racing import FILE as RACE
 
 _WORKFLOW = Path(__file__).parent / "templates/grade.yml"
-# Of what is not labkit, whatever is not named here is left out.
+# Files outside labkit that are not named here are left out.
 _FOLDERS = ("mini_vllm", "upstream")
 _FILES = (
     ".gitignore", "LICENSE", "conftest.py", "pyproject.toml", "requirements/core.txt",
@@ -41,7 +40,7 @@ _TARGETS = (
     "lab", "progress", "predict", "hint", "watch", "race", "reset", "demo", "serve", "stream",
     "tokenizer", "upstream", "bundle",
 )  # fmt: skip
-# What `make help` says otherwise.
+# The changes to the text of `make help`.
 _HELP = (
     (r".*make solution .*\n", ""),
     ("the reference and a naive version", "a naive version"),
@@ -81,11 +80,11 @@ def make_edition(root: Path) -> dict[str, bytes]:
 
 
 def edition_text(name: str, text: str) -> str:
-    """Return a Markdown text as the student edition has it.
+    """Return the student edition's version of a Markdown text.
 
     Args:
-        name: of the document, for the message.
-        text: as the course has it.
+        name: the name of the document, for the message.
+        text: the course's version.
 
     Raises:
         UsageError: a marker has no counterpart, or is not alone on its line.
@@ -118,7 +117,7 @@ def _lab_files(lab: Lab, root: Path) -> dict[str, bytes]:
 
 
 def _makefile(text: str) -> str:
-    """Keep the targets that students use; the others say why they are missing."""
+    """Keep the targets that students use; the others print why they are missing."""
     head, *blocks = re.split(r"\n(?=[a-z][a-z0-9-]*:)", text)
     by_name = {block.partition(":")[0]: block.rstrip() for block in blocks}
     help_text, *theirs = by_name.pop("help", "").split('\t@echo "For instructors"\n')
@@ -130,15 +129,15 @@ def _makefile(text: str) -> str:
     missing = [name for name in (*_TARGETS, "solution") if name not in by_name]
     if missing or not known:
         raise UsageError(
-            f"the Makefile has changed: missing {missing}, or its help says other things; change "
-            "labkit/publish/student_edition.py, too"
+            f"the Makefile has changed: missing {missing}, or its help has another text; also "
+            "change labkit/publish/student_edition.py"
         )
     refusals = (
         "solution:\n"
         '\t@echo "The references are not in a student edition: your instructor has them."; exit 2'
         f"\n\n{' '.join(gone)}:\n"
-        '\t@echo "make $@ needs what a student edition leaves out: the references, the"; \\\n'
-        '\techo "grader, or the tests of the course. make help lists what is here."; exit 2'
+        '\t@echo "make $@ needs files that a student edition leaves out: the references, the"; \\\n'
+        '\techo "grader, or the tests of the course. make help lists your commands."; exit 2'
     )
     targets = [by_name[name] for name in _TARGETS]
     return "\n\n".join([head.rstrip(), help_text.rstrip(), *targets, refusals]) + "\n"
@@ -150,7 +149,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Write the edition and say how to publish it; return 0."""
+    """Write the edition and print how to publish it; return 0."""
     if not args.out:
         raise UsageError("name a new folder, for example OUT=../student-edition")
     out = Path(args.out)
@@ -159,6 +158,6 @@ def run(args: argparse.Namespace, root: Path) -> int:
     files = make_edition(root)
     write_folder(out, files)
     print(f"Wrote {len(files)} files to {os.path.relpath(out)}: no solutions, no history.")
-    print("To publish it, make a repository of its own, whose history begins there:")
+    print("To publish it, put it into a repository of its own, with its own history:")
     print(f"  cd {shlex.quote(str(out))} && git init && git add . && git commit -m 'Labs'")
     return 0

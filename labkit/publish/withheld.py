@@ -1,4 +1,4 @@
-"""What nothing for students may hold: lines of a reference solution, or of a lab's known bugs."""
+"""A search of files for students for lines of a reference solution, or of a lab's known bugs."""
 
 import html
 import json
@@ -25,10 +25,10 @@ def check_withheld(files: Iterable[tuple[str, bytes]], labs: list[Lab], product:
     Args:
         files: names and contents.
         labs: all labs, with their references.
-        product: what consists of these files, for the message.
+        product: the name of the product that consists of these files, for the message.
 
     Raises:
-        LabkitError: there are some; the message names file, lines and lab.
+        LabkitError: there are such lines; the message names file, lines and lab.
     """
     secrets: dict[_Key, str] = {}
     for lab in labs:
@@ -42,21 +42,21 @@ def check_withheld(files: Iterable[tuple[str, bytes]], labs: list[Lab], product:
     if findings:
         listed = "\n".join(f"  {finding}" for finding in sorted(findings))
         raise LabkitError(
-            f"{product} would give references away. Put these lines in another way; other names "
+            f"{product} would reveal references. Write these lines in another way; other names "
             f"and another layout are not enough:\n{listed}"
         )
 
 
 def _secrets(lab: Lab, labs: list[Lab]) -> dict[_Key, str]:
-    """Return the runs that no student may read of a lab, and the place of each.
+    """Return the runs of a lab that students must not read, and the place of each.
 
-    They are of the reference, and of the reference with each bug planted.
+    They are the runs of the reference, and of the reference with each bug planted.
     """
     texts = {f"the reference of {lab.label}": lab.solution.read_text("utf-8")} | {
         f"bug {bug.name} of {lab.label}": Implementation("bug", lab.solution, bug).source().decode()
         for bug in lab.bugs
     }
-    # The reference of a hunt is tests, and students have those of the other labs.
+    # The reference of a hunt consists of tests, and students have the tests of the other labs.
     others = [other.test_file for other in labs if lab.hunt is not None and other != lab]
     public = {
         run.key for path in (lab.pristine_starter, *others) for run in runs(path.read_text("utf-8"))

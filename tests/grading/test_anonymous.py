@@ -113,5 +113,5 @@ def test_the_key_is_made_once_and_kept_for_its_owner(tmp_path):
     assert read_key(path) == key
     assert path.stat().st_mode & 0o777 == 0o600
     path.write_text("short")
-    with pytest.raises(UsageError, match="does not hold the key"):
+    with pytest.raises(UsageError, match="does not contain the key"):
         read_key(path)

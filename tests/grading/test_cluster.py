@@ -115,7 +115,7 @@ def test_a_scheduler_without_workers_or_with_a_worker_of_another_course(
     with cluster(tmp_path, workers=0) as found:
         with monkeypatch.context() as patch:
             patch.setattr(module, "WAIT_SECONDS", 0.1)
-            with pytest.raises(InfrastructureError, match="no worker has come"):
+            with pytest.raises(InfrastructureError, match="no worker has connected"):
                 run(work, tiny_assignments, cluster=found.address)
         other = tmp_path / "other"
         for name in ("labkit", "mini_vllm"):
@@ -171,7 +171,7 @@ def test_a_lost_machine_costs_nothing_and_a_lost_scheduler_leaves_the_ledger(
             self._timeout = 0.5
 
     monkeypatch.setattr(dask, "Client", Client)
-    with pytest.raises(InfrastructureError, match="is gone; what was done is in the ledger"):
+    with pytest.raises(InfrastructureError, match="is gone; a ledger keeps the grades so far"):
         run(work, tiny_assignments, on_progress=lose_scheduler, **told)
     assert 3 <= len(ledger.read_bytes().splitlines()) - 1 < SIZE
     assert text(run(work, tiny_assignments, ledger=ledger)) == right

@@ -120,7 +120,7 @@ def test_many_changes_are_told_in_short(diff):
 def test_what_is_no_report_is_said(tmp_path, content):
     path = tmp_path / "x.json"
     path.write_bytes(content.encode("latin-1"))
-    with pytest.raises(UsageError, match=r"x.json is not a report .*grade --json has written"):
+    with pytest.raises(UsageError, match=r"x.json is not a report .*written by grade --json"):
         read_report(path)
     with pytest.raises(UsageError, match="cannot be read"):
         read_report(tmp_path)

@@ -73,7 +73,7 @@ def test_what_waits_for_one_thing_is_told_once_and_a_fault_alone(lab, grade):
     ]
     for told in both(account_of(replace(grade, tests=(*waiting,)), lab, "Ada", None)):
         assert told.count("flush is not written") == 1
-        assert "2 tests wait for what is not written yet" in told
+        assert "2 tests wait for code that is not written yet" in told
     for told in both(account_of(replace(grade, fault=f"it is a zip {ATTACK}"), lab, "A", None)):
         assert "No test could run: it is a zip" in told
         assert "make hint" not in told

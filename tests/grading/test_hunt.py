@@ -482,5 +482,5 @@ def test_gates_say_what_they_do_not_ask_of_a_hunt(hunting_lab, tiny):
     os.environ.pop("LAB_IMPL", None)
     for gate in ("marks", "signatures", "diagnoses", "tables"):
         (note,) = [one for one in GATES[gate](tiny) if one.is_note]
-        assert "lab-91-hunt: not asked of a hunt" in str(note)
+        assert "lab-91-hunt: not checked for a hunt" in str(note)
         assert not [one for one in GATES[gate](tiny) if not one.is_note]

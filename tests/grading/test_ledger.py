@@ -149,7 +149,7 @@ def test_a_line_that_was_not_written_there_is_named_and_not_used(path, caplog, t
     with caplog.at_level(logging.WARNING):
         grades = found(path, [1, 2, 3, 4])
     assert grades == [None if n in lost else kept(n) for n in (1, 2, 3, 4)]
-    told = "line %d was edited, or is not where it was written, and is left out: "
+    told = "line %d was edited, or was moved, and is left out: "
     said = [message.partition(": ")[0] + ": " for message in caplog.messages]
     assert said == [f"{path} {told % number}" for number in named]
     write(path, lost)

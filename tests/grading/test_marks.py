@@ -109,7 +109,7 @@ def test_a_roster_is_known_by_its_titles(file, text, form, who):
 
 @pytest.mark.parametrize("text", ["Vorname,Nachname\nAda,L\n", "student\n", "a\n1\n"])
 def test_what_is_no_roster_says_which_files_are(file, text):
-    with pytest.raises(UsageError, match=r"student,id,name,email|names no student"):
+    with pytest.raises(UsageError, match=r"student,id,name,email|does not name any student"):
         read_roster(file(text))
 
 
@@ -182,11 +182,11 @@ def test_what_being_late_costs(rule, late, points):
 @pytest.mark.parametrize(
     ("rule", "due", "words"),
     [
-        ("10% a day", DUE, "'10% a day' is no part of a rule; say '10% per day, at most 50%"),
-        ("at most 50%", DUE, "does not say how much per day"),
-        ("10% per day, 20% per day", DUE, "says '10% per day' and '20% per day'; say one"),
-        ("10% per day", "tomorrow", "--due: 'tomorrow' is no time; write it as 2026-11-22T23:59"),
-        ("10% per day", "2026-11-22", "is no time"),
+        ("10% a day", DUE, "'10% a day' is not part of a rule; write '10% per day, at most 50%"),
+        ("at most 50%", DUE, "lacks an amount per day"),
+        ("10% per day, 20% per day", DUE, "says '10% per day' and '20% per day'; write only one"),
+        ("10% per day", "tomorrow", "--due: 'tomorrow' is not a time; write 2026-11-22T23:59"),
+        ("10% per day", "2026-11-22", "is not a time"),
     ],
 )
 def test_a_rule_that_cannot_be_understood_says_how_to_write_one(rule, due, words):
@@ -244,9 +244,9 @@ def test_a_mark_is_the_score_less_lateness_and_then_the_points_by_hand(file):
     ("text", "words"),
     [
         ("student,points\nada,5\n", "needs the columns student,points,reason"),
-        ("student,points,reason\nada,five,x\n", "line 2: 'five' is no number of points"),
-        ("student,points,reason\nada,1e99,x\n", "line 2: '1e99' is no number of points"),
-        ("student,points,reason\nada,NaN,x\n", "'NaN' is no number of points"),
+        ("student,points,reason\nada,five,x\n", "line 2: 'five' is not a number of points"),
+        ("student,points,reason\nada,1e99,x\n", "line 2: '1e99' is not a number of points"),
+        ("student,points,reason\nada,NaN,x\n", "'NaN' is not a number of points"),
     ],
 )
 def test_points_that_are_none_are_named_with_their_line(file, text, words):
@@ -276,13 +276,13 @@ def test_a_ledger_keeps_points_until_a_file_has_others(file, tmp_path):
     assert total("student,points,reason\nx@example.edu,7,talk\n") == [50, 51]
     for names in ("ada", "bob"), ("x@example.edu",):
         said = marking_of(names, ledger=ledger).warnings(named=True)
-        assert any("wait: 'x@example.edu'" in text for text in said) == ("ada" in names)
+        assert any("are kept: 'x@example.edu'" in text for text in said) == ("ada" in names)
     with Ledger(ledger) as book:
         assert {note["lab"] for note in book.notes("points")} == {LAB}
 
 
 def test_options_that_need_others_say_which(file):
-    with pytest.raises(UsageError, match="--times, --due and --late go together"):
+    with pytest.raises(UsageError, match="--times, --due and --late need each other"):
         marking_of([], due=DUE)
     with pytest.raises(UsageError, match="--points is for one lab at a time"):
         read_markings(MarkOptions(points=file("x\n")), {LAB: [], "lab-91-more": []})

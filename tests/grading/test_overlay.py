@@ -150,7 +150,7 @@ def test_a_good_overlay_is_read(tmp_path):
     ("find", "replace", "message"),
     [
         ('varies("test_rejects_a_bare_string")', 'varies("test_new_rule")', "NAME one of"),
-        ('@pytest.mark.varies("test_rejects_a_bare_string")\n', "", "say which test it varies"),
+        ('@pytest.mark.varies("test_rejects_a_bare_string")\n', "", "name the test that it varies"),
         ("test_rejects_a_bare_string", "test_naive_check_leaks_the_stop", "NAME one of"),
         ("task(4)", "task(2)", "is of task 4"),
         ("points(2)", "points(0)", "at least 1"),

@@ -91,7 +91,7 @@ def on(tmp_path, courses, why_not, need, sandbox_in, monkeypatch):
         (PART_RIGHT, None, ["rule", "expected", "actual", "a ValueError",
                             "looks like: ", "More hints: "]),
         (STARTER, 0, ["task 1: encode is not written yet"]),
-        (None, 0, ["there is no starter.py"]),
+        (None, 0, ["it contains no starter.py"]),
         (b"def broken(:\n", 0, ["not valid Python"]),
         *((name, 0, []) for name in HOSTILE),
     ],

@@ -39,7 +39,7 @@ def test_it_is_made_once_kept_to_its_owner_and_another_one_for_each_lab(tiny, ti
 def test_a_file_that_holds_something_else_is_named(tiny, tiny_lab, kept):
     (tiny / FILE).parent.mkdir()
     (tiny / FILE).write_text(kept)
-    with pytest.raises(UsageError, match="does not hold the seed"):
+    with pytest.raises(UsageError, match="does not contain the seed"):
         grading_seed(tiny_lab, tiny)
     (tiny / FILE).unlink()
     (tiny / FILE).parent.rmdir()

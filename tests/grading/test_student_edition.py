@@ -314,7 +314,7 @@ def test_every_make_target_is_there_and_those_without_references_say_why(pristin
         if f"make {target}" not in shown and target != "help":
             code, said = make(target)
             assert code == 2
-            assert f"make {target} needs what a student edition leaves out" in said or (
+            assert f"make {target} needs files that a student edition leaves out" in said or (
                 target,
                 "your instructor has them" in said,
             ) == ("solution", True)
@@ -551,7 +551,7 @@ def step(edition, number):
 def test_the_workflow_says_that_nothing_was_begun(edition):
     step(edition, 1)
     assert not (edition / "summary.md").exists()
-    assert step(edition, 0).startswith("No lab was begun yet")
+    assert step(edition, 0).startswith("No lab has been begun yet")
 
 
 def test_the_workflow_grades_what_was_begun_on_the_students_own_parts(edition):

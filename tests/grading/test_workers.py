@@ -175,7 +175,7 @@ def test_a_module_that_does_not_load_within_ends_grading(walled, monkeypatch):
     library = python_library()
     broken = replace(library, modules={**library.modules, "_strange": "/nowhere/_strange.so"})
     monkeypatch.setattr(sandbox, "python_library", lambda: broken)
-    fix = {"sandbox": "not lie in /tmp", "container": "TMPDIR be .* noexec"}[walled]
+    fix = {"sandbox": "move them out of /tmp", "container": "put TMPDIR on .* noexec"}[walled]
     with (
         Sandbox(walled) as walls,
         pytest.raises(InfrastructureError, match=rf"_strange \(.* {fix}$"),
@@ -255,5 +255,5 @@ def test_a_course_within_pythons_library_is_refused(tmp_path, walled, monkeypatc
         with pytest.raises(UsageError, match="move it elsewhere"):
             refuse_if_visible([packages.parent / "course"])
     monkeypatch.setattr(mode_module, "_HERE", Path(library, "json"))
-    with pytest.raises(UsageError, match=r"json lies in Python's library .* move it elsewhere"):
+    with pytest.raises(UsageError, match=r"json is in Python's library .* move it elsewhere"):
         choose_mode(trust=False, container=walled == "container", unseen=[None])

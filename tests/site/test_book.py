@@ -164,7 +164,7 @@ def test_each_lab_has_a_bench_and_comments_are_left_out(course):
     write(course, {"README.md": f"{comments}<!-- site\nhere\n-->\n"})
     pages = read_book(course).pages
     assert pages["index.md"] == "# Start\nhere\n"
-    assert pages["labs/03.md"].startswith("# Lab 03: three\n\n[Write and run it on")
+    assert pages["labs/03.md"].startswith("# Lab 03: three\n\n[Write and run your code on")
     assert '<div id="bench" data-lab="03" data-base="../../bench/"></div>' in pages["labs/03.md"]
     assert '<div id="strip"' not in pages["labs/03.md"], "it has nothing to show"
     shown = read_book(ROOT).pages
@@ -258,7 +258,7 @@ def test_each_page_gets_the_policy(tmp_path):
 def test_a_broken_page_is_named(tmp_path, body, told):
     site(tmp_path, "", "x/index.html")
     folder = site(tmp_path / "site", "", "b/index.html")
-    with pytest.raises(LabkitError, match="the site is not right") as raised:
+    with pytest.raises(LabkitError, match="the site has faults") as raised:
         check_site(site(folder, body))
     assert told in str(raised.value)
 
@@ -384,7 +384,7 @@ def test_a_port_that_is_taken_is_named(server, tmp_path):
 
 def test_only_an_older_site_is_replaced(tmp_path):
     write(tmp_path, {"mine/thesis.txt": "x"})
-    with pytest.raises(UsageError, match="is no site that was built here"):
+    with pytest.raises(UsageError, match="is not a site that was built here"):
         build(ROOT, tmp_path / "mine", "", student=False)
     assert (tmp_path / "mine/thesis.txt").read_text("utf-8") == "x"
     assert not (tmp_path / "mine" / MADE_OF).exists()

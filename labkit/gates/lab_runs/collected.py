@@ -1,8 +1,8 @@
 """A lab that pytest has collected once: each run of it is a fork of that process.
 
 Starting pytest, importing the plugins and collecting a lab's tests take as long as most runs, and
-do not depend on what is under test. A fork goes on where the collection has ended, with the
-implementation that it is given, and ends as any session of pytest does.
+do not depend on the code under test. A fork continues after the collection, with an implementation
+from its caller, and ends like any session of pytest.
 """
 
 import gc
@@ -27,10 +27,10 @@ class CollectedLab:
 
     Args:
         forks: makes the process.
-        arguments: of pytest's command line.
-        folder: where it runs.
+        arguments: the arguments of pytest's command line.
+        folder: the working folder.
         env: its environment, without `LAB_IMPL`.
-        bytecode: a folder for what is compiled.
+        bytecode: a folder for bytecode.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class CollectedLab:
 
         Args:
             implementation: the value of `LAB_IMPL`.
-            results: where the results file is written.
+            results: the path of the results file.
 
         Returns:
-            What the run printed; None if the lab could not be collected.
+            The output of the run; None if the lab could not be collected.
         """
         output, to_output = self._forks.Pipe(duplex=False)
         try:
@@ -71,7 +71,7 @@ class CollectedLab:
         finally:
             to_output.close()
         with open(output.fileno(), "rb", closefd=False) as stream:
-            # Until the last process has closed it: the watchdog speaks when its process has gone.
+            # Until the last process has closed it: the watchdog prints after its process has ended.
             return stream.read().decode(errors="replace")
 
     def _start(self) -> bool:
@@ -97,10 +97,10 @@ class _Forks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Fork for each order; only a fork returns, and goes on with the session."""
+        """Fork for each order; only a fork returns, and continues the session."""
         for folder in {item.path.parent for item in session.items}:
             _compile_pool(read_lab(folder))
-        # What has been collected is no garbage; pytest looks for garbage when it ends.
+        # Collected objects are not garbage; pytest searches for garbage when it ends.
         gc.freeze()
         self._orders.send(True)
         for implementation, results in iter(self._next, None):
@@ -135,7 +135,7 @@ class _Forks:
 
 
 def _compile_pool(lab: Lab) -> None:
-    """Load what a hunt runs a student's tests on, so that each run finds it compiled."""
+    """Load the pool of a hunt, so that each run finds its modules compiled."""
     for code in lab.pool.codes if lab.hunt is not None else ():
         load_source(code.metered_program(), code.name, code.name, f"pool.{code.name}", code.imports)
 
@@ -163,5 +163,5 @@ def _collect(
     code = int(pytest.main(arguments, plugins=[_Forks(orders)]))
     for printed in (sys.stdout, sys.stderr):
         printed.flush()
-    # Whatever threads the code under test has left.
+    # Exit even if the code under test has left threads.
     os._exit(code)

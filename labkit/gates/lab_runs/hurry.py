@@ -1,7 +1,7 @@
 """A pytest plugin of the gates' own: tests of linear cost get a fraction of their time limit.
 
-A reference needs at most a twentieth of it and quadratic code ten times as much, so a fraction
-tells them apart as well, and a gate need not sit out every limit.
+A reference needs at most a twentieth of the limit, and quadratic code ten times the limit. So a
+fraction separates them equally well, and a gate need not wait for the end of every limit.
 """
 
 import pytest
@@ -9,7 +9,9 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
-    parser.addoption("--hurry", type=float, default=1.0, help="part of a limit that is given")
+    parser.addoption(
+        "--hurry", type=float, default=1.0, help="fraction of a limit that a test gets"
+    )
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

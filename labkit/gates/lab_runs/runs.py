@@ -1,7 +1,8 @@
 """Runs of labs: each is a process of its own, and about as many run as there are processors.
 
 The processes are forked from a server that has imported pytest, which takes a new Python half a
-second, and, where a lab is run more than once, from one that has collected the lab as well.
+second. If a lab is run more than once, they are forked from a process that has also collected the
+lab.
 """
 
 import gc
@@ -30,14 +31,14 @@ from labkit.running.result_kind import ResultKind
 
 Outcome = dict[str, Any]
 _T = TypeVar("_T")
-# The part of its time limit that a test of linear cost is given. Code that is no slower than the
-# reference needs a fifth of this part.
+# The part of its time limit that a test of linear cost gets. Code that is as fast as the reference
+# needs a fifth of this part.
 HURRY = 0.25
 _HUNT_SECONDS = 8
 # One more than there are processors: some jobs often wait, for a sandbox or for a lock.
 _WORKERS = (os.cpu_count() or 1) + 1
 _FORKS = multiprocessing.get_context("forkserver")
-# What a run imports, but for the plugins themselves, which pytest insists on importing.
+# The imports of a run, except the plugins themselves, which pytest must import itself.
 PRELOAD = [
     "pytest", "pdb", "unittest", "difflib", "xml.etree.ElementTree", "labkit.running.diagnose",
     "labkit.running.drive", "labkit.running.reporting.report", "labkit.running.under_test",
@@ -47,16 +48,16 @@ _FORKS.set_forkserver_preload(PRELOAD)
 
 
 class Runs:
-    """A queue of jobs, the dearest first, which keeps all processors busy.
+    """A queue of jobs, the slowest first, which keeps all processors busy.
 
-    Jobs are runs of labs, of which equal ones are one, and functions. A terminal shows how many
-    are done.
+    Jobs are functions, and runs of labs; equal runs are one job. A terminal shows how many jobs are
+    done.
 
     Args:
         root: the repository.
 
     Attributes:
-        started: how many runs of a lab there were.
+        started: the number of runs of labs.
     """
 
     def __init__(self, root: Path) -> None:
@@ -80,13 +81,13 @@ class Runs:
     def __exit__(self, *error: object) -> None:
         with self._lock:
             for _, _, future, _ in self._waiting:
-                # Whoever waits for it is to wait no longer.
+                # Cancelling ends the wait of its callers.
                 future.cancel()
             self._waiting.clear()
         self._stack.close()
 
     def run(self, lab: Lab, implementation: str, hurry: float) -> "Future[Outcome]":
-        """Run a lab, see `run_lab`; what has been run before is not run again."""
+        """Run a lab, see `run_lab`; an equal run is not repeated."""
         collected = self._collected(lab, hurry)
         key = (lab.path, hurry, _source(self._root, lab, implementation))
         with self._lock:
@@ -98,7 +99,7 @@ class Runs:
             return future
 
     def call(self, cost: float, function: Callable[..., _T], *arguments: Any) -> "Future[_T]":
-        """Call a function in a process, after all that costs more seconds."""
+        """Call a function in a process, after all jobs that cost more seconds."""
         with self._lock:
             return self._put(cost, lambda: self._processes.submit(function, *arguments).result())
 
@@ -139,7 +140,7 @@ _SHARED: list[Runs] = []
 
 @contextmanager
 def shared(root: Path) -> Iterator[Runs]:
-    """Let all that runs labs inside share their runs and their processes."""
+    """Let all callers inside share the runs of labs and their processes."""
     with Runs(root) as runs:
         _SHARED.append(runs)
         try:
@@ -149,12 +150,12 @@ def shared(root: Path) -> Iterator[Runs]:
 
 
 class Question(NamedTuple):
-    """What a gate asks about a run of a lab.
+    """A gate's question about a run of a lab.
 
     Attributes:
         lab: the lab.
-        implementation: what is run, a value of `LAB_IMPL`.
-        faults: says of the outcome what is not as it should be.
+        implementation: the implementation to run, a value of `LAB_IMPL`.
+        faults: returns the faults of an outcome.
     """
 
     lab: Lab
@@ -163,10 +164,10 @@ class Question(NamedTuple):
 
 
 def answers(root: Path, questions: Sequence[Question]) -> list[list[str]]:
-    """Run what gates ask about, at the same time; return the faults of each, in order.
+    """Make the runs of all questions at the same time; return the faults of each, in order.
 
-    A fault of a run that was out of time is one only if a run with the whole limits has it too: on
-    a busy machine, even processor time runs faster.
+    If a run exceeded its time, its faults count only if a run with the whole limits has them as
+    well: on a busy machine, even processor time runs faster.
     """
     with nullcontext(_SHARED[-1]) if _SHARED else Runs(root) as runs:
 
@@ -205,8 +206,8 @@ def run_lab(
     Args:
         root: the repository.
         lab: the lab.
-        implementation: what is run.
-        hurry: the part of its time limit that a test of linear cost is given.
+        implementation: the implementation to run.
+        hurry: the part of its time limit that a test of linear cost gets.
         collected: the lab collected with this `hurry`; without it, a whole pytest is run.
     """
     with tempfile.TemporaryDirectory() as scratch:
@@ -232,7 +233,7 @@ def _environment() -> dict[str, str]:
 
 
 def _source(root: Path, lab: Lab, implementation: str) -> object:
-    """Return what tells an implementation from others: its source, if it has one."""
+    """Return a key that separates implementations: the source, if the implementation has one."""
     try:
         return choose(implementation, [lab], root)[lab.path].source()
     except LabkitError:
@@ -254,13 +255,13 @@ def run_pytest(
     """Run pytest in a process of its own.
 
     Args:
-        arguments: of its command line.
-        folder: where it runs.
+        arguments: the arguments of its command line.
+        folder: the working folder.
         env: its environment.
-        bytecode: a folder for what is compiled; without one, nothing of it is kept.
+        bytecode: a folder for bytecode; without a folder, no bytecode is kept.
 
     Returns:
-        Its exit code, None if the process died before it had one, and all that it printed.
+        The exit code, None if the process died without one, and the whole output.
     """
     output, to_output = _FORKS.Pipe(duplex=False)
     code, to_code = _FORKS.Pipe(duplex=False)
@@ -271,7 +272,7 @@ def run_pytest(
     to_output.close()
     to_code.close()
     with open(output.fileno(), "rb", closefd=False) as stream:
-        # Until the last one has closed it: the watchdog speaks when its process has gone.
+        # Until the last process has closed it: the watchdog prints after its process has ended.
         printed = stream.read().decode(errors="replace")
     process.join()
     try:
@@ -288,7 +289,7 @@ def _run_here(
     output: Connection,
     code: Connection,
 ) -> None:
-    # What the server has imported is no garbage; pytest looks for garbage when it ends.
+    # The server's imports are not garbage; pytest searches for garbage when it ends.
     gc.freeze()
     for stream in (1, 2):
         os.dup2(output.fileno(), stream)

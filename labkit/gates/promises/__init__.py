@@ -1,1 +1,1 @@
-"""Gate: what documents promise is run, in clones of both editions, to the result promised."""
+"""Gate: the promises of documents are run in clones of both editions, and must hold."""

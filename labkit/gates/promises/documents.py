@@ -1,6 +1,6 @@
-"""What documents ask readers to type, and where.
+"""The commands that documents tell readers to type, and their places.
 
-Commands stand in blocks of `bash`, in `code` within a sentence, and in what `make help` prints.
+Commands are in blocks of `bash`, in `code` within a sentence, and in the output of `make help`.
 """
 
 import re
@@ -11,14 +11,14 @@ from typing import NamedTuple
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINE = re.compile(r"(?:[^\n]*\\\n)*[^\n]+")
 _SPAN = re.compile(r"`([^`]+)`")
-# What GitHub does not show: what an edition or the site has in a document's place.
+# Text that GitHub does not show: it is for an edition or the site.
 _HIDDEN = re.compile(r"^<!-- (?!full).*?-->", re.MULTILINE | re.DOTALL)
 _PROGRAM = re.compile(
     r"(?:[A-Z_]+=\S+ )*(?:make [a-z]|pytest |pip install '\.|mini-vllm [a-z]|\.venv/bin/|python )"
 )
 _HELP = re.compile(r"make [a-z][a-z0-9-]*(?: [A-Z]+=(?:'[^']*'|\S+))*")
 _FOLDERS_LEFT_OUT = {"tests", "build", "node_modules", "site"}
-# They say what was so, or was measured, once.
+# They record earlier states and measurements.
 _RECORDS = ("CHANGELOG.md", "RESULTS.md")
 
 
@@ -30,8 +30,8 @@ class Command(NamedTuple):
 
     Attributes:
         text: the command, in one line.
-        document: where it stands, as a path from the repository, or `HELP`.
-        position: how many characters of the document stand before it.
+        document: the path of its document from the repository, or `HELP`.
+        position: the number of characters before it in the document.
         is_command: false for a sentence that promises something.
     """
 
@@ -46,7 +46,7 @@ def documents(root: Path, *, records: bool = False) -> list[Path]:
 
     Args:
         root: the repository.
-        records: whether those are among them that promise nothing, but keep what was once.
+        records: whether to include documents that promise nothing, but record earlier states.
     """
     paths = []
     for path in root.rglob("*.md"):
@@ -58,7 +58,7 @@ def documents(root: Path, *, records: bool = False) -> list[Path]:
 
 
 def shown(text: str) -> str:
-    """Return a Markdown text with blanks in place of what is not shown of it."""
+    """Return a Markdown text with blanks in place of the text that is not shown."""
     return _HIDDEN.sub(_blanks, text)
 
 
@@ -68,7 +68,7 @@ def words(text: str) -> str:
 
 
 def texts(root: Path) -> dict[str, str]:
-    """Return what readers see of each document, by its path from the repository, in order."""
+    """Return the visible text of each document, by its path from the repository, in order."""
     paths = {path.relative_to(root).as_posix(): path for path in documents(root)}
     read = {name: shown(path.read_text("utf-8")) for name, path in paths.items()}
     return read | {HELP: help_text(root)}
@@ -107,7 +107,7 @@ def _blanks(match: re.Match[str]) -> str:
 
 
 def help_text(root: Path) -> str:
-    """Return what `make help` prints, "" without a Makefile."""
+    """Return the output of `make help`, "" without a Makefile."""
     if not (root / "Makefile").exists():
         return ""
     command = ["make", "-s", "--no-print-directory", "help"]

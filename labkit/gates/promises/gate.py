@@ -1,9 +1,9 @@
-"""Gate: what documents promise is so: their commands run, and print what is promised.
+"""Gate: the promises of documents hold: their commands run, and print the promised output.
 
 `tests/promises/*.toml` has a row for each command of the documents of both editions, and for
-sentences in them that can be tried: in which lane it runs, with which exit code it ends, and what
-must be seen in its output. A command without a row is a finding, and a row that no document has,
-too. What cannot run says why, and the document has to say so as well.
+sentences in them that can be tried: the lane in which it runs, its exit code, and text that must be
+in its output. A command without a row is a finding, and so is a row that no document uses. A row
+that cannot be tried gives the reason, and the document must give it as well.
 """
 
 import os
@@ -24,32 +24,32 @@ from labkit.gates.promises.lanes import AT_WORK, EDITIONS, LANES, Clones, Ended
 FOLDER = "tests/promises"
 # The exit code of a script that this machine cannot run, as automake's.
 SKIPPED = 77
-# As much of an output as one needs to see what went wrong.
+# Enough of an output to see the error.
 _MOST_LINES = 25
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A row: what a document promises, and how it is tried.
+    """A row: a promise of a document, and how it is tried.
 
     Attributes:
-        lanes: where it is tried.
-        says: what must be in the output, white space aside; `\\1` is a group of `command`.
+        lanes: the lanes in which it is tried.
+        says: texts that must be in the output, white space aside; `\\1` is a group of `command`.
         command: a regular expression for commands of documents.
-        sentence: in place of it, words of a document.
-        run: what is run for a sentence.
+        sentence: in place of `command`, words of a document.
+        run: the command for a sentence.
         code: the exit code.
         prepare: a command that runs before, and has to succeed.
         then: a command that runs afterwards; its output counts as well.
-        until: what a server or a watcher prints when it is ready; then it gets `then` and Ctrl-C.
-        during: the server that runs meanwhile; `until` is what it prints.
-        typed: what is typed in.
-        folder: where it runs, as a path from the clone.
-        bare: whether it runs with nothing but what a lab needs.
-        each_lab: whether the number of the lab in it stands for every lab's.
+        until: the text that a ready server or watcher prints; then it gets `then` and Ctrl-C.
+        during: the server that runs meanwhile; it is ready when it prints `until`.
+        typed: the text that is typed in.
+        folder: the working folder, as a path from the clone.
+        bare: whether it runs with only the packages that a lab needs.
+        each_lab: whether to run it for every lab, with its number in place of the lab's.
         seconds: the most that it may take, on a busy machine.
         env: variables of the environment.
-        in_ci: whether `.ci/run` runs the command, so that it is not run once more.
+        in_ci: whether `.ci/run` already runs the command, so that it is not run again.
         why_not: why it cannot be tried here; `sentence` says so to readers.
     """
 
@@ -80,8 +80,8 @@ class Trial:
     Attributes:
         promise: the row.
         place: the document.
-        command: what is run.
-        lab: the lab that it is about, if it is tried with each.
+        command: the command to run.
+        lab: the lab of this trial, if it is tried with each lab.
     """
 
     promise: Promise
@@ -91,7 +91,7 @@ class Trial:
 
 
 def promises_are_kept(root: Path, labs: list[Lab] | None = None) -> list[Finding]:
-    """Run what the documents of both editions promise; for some labs, what names one of them."""
+    """Try the promises of both editions' documents; for some labs, only promises that name them."""
     if not (root / FOLDER).is_dir():
         return []
     if AT_WORK in os.environ:
@@ -122,7 +122,7 @@ def read_promises(root: Path) -> list[Promise]:
     """Return the rows of a repository.
 
     Raises:
-        LabFolderError: a row has a field that there is not, or lacks one.
+        LabFolderError: a row has an unknown field, or lacks a field.
     """
     return [
         build(Promise, row, file, lanes=tuple, says=tuple)
@@ -134,7 +134,7 @@ def read_promises(root: Path) -> list[Promise]:
 def plan(
     rows: list[Promise], editions: dict[str, Path]
 ) -> tuple[dict[str, list[Trial]], list[Finding]]:
-    """Return what is tried in each lane, in the order of the documents, and what lacks a row.
+    """Return the trials of each lane, in the order of the documents, and findings for missing rows.
 
     Args:
         rows: the promises.
@@ -168,7 +168,7 @@ def plan(
                 if row.in_ci and place.text not in script.read_text("utf-8"):
                     findings.append(Finding(".ci/run", f"does not run `{place.text}`"))
                 for lane in lanes & {*row.lanes}:
-                    # Of the rows for a command the first counts; a sentence may have several.
+                    # For a command, the first row counts; a sentence may have several.
                     key = (lane, place.text if place.is_command else str(number))
                     if key not in known:
                         known.add(key)
@@ -183,7 +183,7 @@ def plan(
 
 
 def _places(rows: list[Promise], folder: Path) -> list[Command]:
-    """Return where an edition's documents promise something: commands, and sentences of rows."""
+    """Return the promises in an edition's documents: commands, and sentences of rows."""
     places = commands(folder)
     shown = texts(folder)
     for sentence in dict.fromkeys(row.sentence for row in rows if row.sentence):
@@ -199,7 +199,7 @@ def _places(rows: list[Promise], folder: Path) -> list[Command]:
 def _fits(row: Promise, place: Command) -> re.Match[str] | None:
     if place.is_command:
         return re.fullmatch(row.command, place.text) if row.command else None
-    # What cannot be tried, and is no command, is a sentence alone.
+    # A promise that cannot be tried and has no command is a sentence alone.
     alone = not row.command
     return re.fullmatch(re.escape(row.sentence), place.text) if alone else None
 
@@ -228,9 +228,9 @@ def _malformed(row: Promise) -> Iterator[str]:
             yield "it has no lanes, but the `sentence` that says so, or the `command` of .ci/run"
         return
     if bool(row.command) == bool(row.sentence) or bool(row.sentence) != bool(row.run):
-        yield "a row has a `command`, or a `sentence` and what is `run` for it"
+        yield "a row has a `command`, or a `sentence` and the command to `run` for it"
     if not row.says:
-        yield "it says nothing of what must be seen"
+        yield "it lacks `says`, the text that must be in the output"
     for lane in {*row.lanes} - {*LANES}:
         yield f"there is no lane {lane!r}; the lanes are {', '.join(LANES)}"
 
@@ -257,7 +257,7 @@ def _keep(
 
 
 def _try(clones: Clones, lane: str, trial: Trial) -> tuple[Ended, list[str]]:
-    """Try a promise; return how it ended and what is wrong."""
+    """Try a promise; return how it ended and its faults."""
     row = trial.promise
     env = row.env | {"LAB": trial.lab}
     env |= {edition.upper(): str(clones.folder(edition)) for edition in EDITIONS}

@@ -1,11 +1,11 @@
 """Where promises are kept: clones of both editions, in which commands run as a reader types them.
 
 A lane is a clone in a certain state. The commands of a lane run one after the other, since later
-ones build on earlier ones; lanes run side by side.
+commands build on earlier commands; lanes run side by side.
 
 The student edition sets itself up by its own first commands, as on a fresh machine. The clone of
-the whole course has an environment of its own as well, so that nothing that runs there can change
-the one that runs this.
+the whole course also has an environment of its own, so that commands in the clone cannot change the
+environment of this process.
 """
 
 import os
@@ -23,14 +23,14 @@ from typing import NamedTuple
 
 from labkit.course.lab import find_labs
 
-# In the environment of what runs here.
+# In the environment of the commands that run here.
 AT_WORK = "LABKIT_PROMISES"
-# Clones lie in a folder whose name has a space and a letter that is not ASCII: people have such.
+# Clones are in a folder whose name has a space and a letter that is not ASCII, as readers may have.
 FOLDER = "wörk späce"
-# What requirements/core.txt installs and labs do without.
+# Packages of requirements/core.txt that labs do not need.
 _NOT_BARE = ("jinja2", "markupsafe")
 _BLOCK = re.compile(r"^\S.*\\\n(?: +.*\n)+", re.MULTILINE)
-# A server has one address in the documents, so one runs at a time.
+# A server has one address in the documents, so only one server runs at a time.
 _SERVER = threading.Lock()
 _AUTHOR = {
     f"GIT_{who}_{what}": value
@@ -43,9 +43,9 @@ class Lane(NamedTuple):
     """A clone in a certain state.
 
     Attributes:
-        edition: `full` or `student`, whose clone it is.
+        edition: `full` or `student`, the edition of the clone.
         what: its state.
-        after: the lane that uses the clone before, "" for none.
+        after: the lane that uses the clone first, "" for none.
     """
 
     edition: str
@@ -60,7 +60,7 @@ LANES = {
     "student": Lane("student", "the student edition, in which nothing is written"),
     "solved": Lane("student", "the same, with every lab solved, in CI", "student"),
     "engine": Lane("full", "an environment in which only the engine was installed"),
-    "labs": Lane("full", "the whole course, for what is done with each lab"),
+    "labs": Lane("full", "the whole course, for commands that run for each lab"),
 }
 
 
@@ -69,9 +69,9 @@ class Ended(NamedTuple):
 
     Attributes:
         code: its exit code as a shell has it, None if it had to be killed.
-        output: all that it printed, and what ran afterwards.
+        output: its whole output, and that of the command afterwards.
         seconds: how long it took.
-        code_after: the exit code of what ran afterwards.
+        code_after: the exit code of the command afterwards.
     """
 
     code: int | None
@@ -121,7 +121,7 @@ class Clones:
                 lab.starter.write_bytes(mine.solution.read_bytes())
             for lab in theirs:
                 if labs is None or lab.number in labs:
-                    # So that it has passed here, which later commands ask about.
+                    # Later commands check that it has passed here.
                     self.run(lane, f"make lab N={lab.number}")
 
     def run(self, lane: str, command: str, *, folder: str = ".", bare: bool = False,
@@ -132,13 +132,13 @@ class Clones:
         Args:
             lane: its name.
             command: for bash.
-            folder: where it runs, as a path from the clone.
-            bare: whether it runs in an environment that has only what a lab needs.
-            typed: what is typed into it.
+            folder: the working folder, as a path from the clone.
+            bare: whether it runs in an environment with only the packages that a lab needs.
+            typed: the text that is typed into it.
             until: a server or a watcher is ready when it has printed this; then it gets `then`,
                 and Ctrl-C.
-            then: a command line that runs afterwards; what it prints is part of the output.
-            seconds: after which it is killed.
+            then: a command line that runs afterwards; its output is part of the output.
+            seconds: the time after which it is killed.
             env: further variables.
         """
         shell = {**self._env(lane, bare), **(env or {})}
@@ -147,8 +147,8 @@ class Clones:
             return _run(command, place, shell, typed, until, then, seconds)
 
     def _env(self, lane: str, bare: bool) -> dict[str, str]:
-        """Return the environment of a lane: the machine's own, without what the course reads."""
-        # Variables of make's command line come as variables of the environment too.
+        """Return the environment of a lane: the machine's, without the course's variables."""
+        # make passes the variables of its command line in the environment as well.
         of_make = re.findall(r"^(\w+) \?=", (self._root / "Makefile").read_text("utf-8"), re.M)
         known = re.compile(
             rf"({'|'.join(of_make)})$|LAB_|CI$|SOAK$|PYTHON|VIRTUAL_ENV|MAKE|MFLAGS|PYTEST|COLUMNS|LC_|LANG"
@@ -163,7 +163,7 @@ class Clones:
         return env | ({"CI": "true"} if lane == "solved" else {})
 
     def _copy(self, folder: Path) -> None:
-        """Copy the files of the repository as they are now, and no others, with a history."""
+        """Copy the current files of the repository, and no others, with a history."""
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(
             command, cwd=self._root, check=True, capture_output=True, text=True
@@ -268,7 +268,7 @@ def _run(
     if then and not until:
         after = _run(then, folder, env, "", "", "", seconds)
     output = b"".join(printed).decode(errors="replace") + after.output
-    # Of a signal, what a shell makes of it.
+    # For a signal, the exit code that a shell reports.
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     return Ended(None if overdue.is_set() else code, output, time.monotonic() - begun, after.code)
 

@@ -1,1 +1,1 @@
-"""What each student gets back: a page and a text of their own, and nothing of anybody else's."""
+"""The feedback for each student: a page and a text, without anything about other students."""

@@ -1,8 +1,8 @@
-"""What one student may read of a grade.
+"""The part of a grade that its student may read.
 
-It is made of what is theirs: points, the rules that failed as `GradedTest.for_student` tells them,
-the mistake that the code looks like, and how the mark comes about. Hidden tests count and are not
-told, whatever becomes visible later; neither are seeds, likenesses, or anything of other students.
+It consists of the student's points, the failed rules as in `GradedTest.for_student`, the mistake
+that the code looks like, and the sum that makes the mark. Hidden tests count but are not shown,
+even if they become visible later; neither are seeds, likenesses, or facts about other students.
 """
 
 from collections import defaultdict
@@ -19,11 +19,11 @@ from labkit.running.reporting.showing import clip
 from labkit.running.result_kind import ResultKind
 
 _MOST_FAILURE, _MOST_NAME = 6_000, 200
-# What tests of a kind that waits do, of one test and of many.
+# The words for unfinished tests of a kind: for one test, and for several.
 WAITS = {
     ResultKind.UNWRITTEN: (
-        "1 test waits for what is not written yet",
-        "{} tests wait for what is not written yet",
+        "1 test waits for code that is not written yet",
+        "{} tests wait for code that is not written yet",
     ),
     ResultKind.LOAD: ("1 test could not run", "{} tests could not run"),
     ResultKind.NOT_RUN: ("1 test did not run", "{} tests did not run"),
@@ -32,7 +32,7 @@ WAITS = {
 
 @dataclass(frozen=True)
 class TaskPoints:
-    """A task, and what its visible tests earned."""
+    """A task, and the points of its visible tests."""
 
     number: int
     title: str
@@ -53,7 +53,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Visible tests that did not get as far as a rule, for one reason."""
+    """Visible tests that did not reach their rule, with their common reason."""
 
     names: tuple[str, ...]
     what: str
@@ -62,18 +62,18 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Account:
-    """What one student may read.
+    """The facts that one student may read.
 
     Attributes:
-        student, lab, title: who, which lab, and what it is called.
-        score, max_score: of all tests.
-        mark: what the score comes to, if that can be something else.
-        lines: how the mark comes about.
+        student, lab, title: the student, the lab, and its title.
+        score, max_score: the points of all tests.
+        mark: the mark, if it can differ from the score.
+        lines: the sum that makes the mark.
         fault: why no test could run, or "".
         tasks: the points by task.
-        hidden: how many tests are not told, and their points; None if all are.
-        looks_like: what the code does wrong, if it shows a common mistake, or "".
-        hints: the command that gives a hint, or "" where every test passed.
+        hidden: the number of tests that are not shown, and their points; None if all are shown.
+        looks_like: the common mistake that the code shows, or "".
+        hints: the command that gives a hint, or "" if every test passed.
         failed, waiting: the visible tests that did not pass.
     """
 
@@ -94,13 +94,13 @@ class Account:
 
 
 def account_of(grade: Grade, lab: Lab, name: str, mark: Mark | None) -> Account:
-    """Return what a student may read of a grade.
+    """Return the part of a grade that its student may read.
 
     Args:
-        grade: of the student.
-        lab: its lab.
-        name: what the student is called.
-        mark: what the score comes to, if that can be something else.
+        grade: the grade.
+        lab: the lab of the grade.
+        name: the student's name.
+        mark: the mark, if it can differ from the score.
     """
     grade = fit(grade)
     visible = [test for test in grade.tests if test.visibility == VISIBLE]
@@ -144,7 +144,7 @@ def _failed(test: GradedTest) -> Failure:
 
 
 def _waiting(missed: Sequence[GradedTest]) -> tuple[Waiting, ...]:
-    # Their messages say what is missing, and nothing of any case.
+    # Their messages name the missing function, and nothing about any case.
     groups: dict[tuple[ResultKind, str], list[str]] = defaultdict(list)
     for test in missed:
         if test.kind.is_waiting:

@@ -1,9 +1,9 @@
 """Feedback as files, named so that the platform that gave the submissions takes them back.
 
 All files are in one folder, or in a zip that is ready to upload. Moodle and Canvas find the student
-by the numbers in the name, see `labkit.grading.marks.entry_name`; what stands before them is for
-people. Names come from students, so nothing of them is a path, a hidden file, or a name that some
-system keeps for itself; no two are equal on a system that does not tell capitals apart.
+by the numbers in the name, see `labkit.grading.marks.entry_name`; the text before the numbers is
+for people. Students choose their names, so file names are made safe: they never contain a path, and
+are neither hidden nor reserved on some system. No two are equal on a system that ignores capitals.
 """
 
 import os
@@ -19,7 +19,7 @@ from labkit.grading.marks.entry_name import read_entry_name
 
 OPTION = "--feedback"
 _FEEDBACK_NAME = re.compile(r".+_feedback-(lab-[0-9]{2})(-[0-9]+)?\.(html|txt)", re.DOTALL)
-# Of a file system's 255, room for a platform's numbers and what is behind them.
+# A file system allows 255: this leaves room for a platform's numbers and the text after them.
 _MOST_BYTES = 150
 _NO_PART_OF_A_NAME = re.compile(r"[^\w .,'()@+-]|_")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)
@@ -27,10 +27,10 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def file_names(entries: Iterable[str], lab: str) -> dict[str, str]:
-    """Return what the feedback of each entry is called, without the suffix.
+    """Return the file name of each entry's feedback, without the suffix.
 
     Args:
-        entries: what grades call the students.
+        entries: the students as grades name them.
         lab: the lab's short name, `lab-03`.
     """
     names: dict[str, str] = {}
@@ -48,12 +48,12 @@ def file_names(entries: Iterable[str], lab: str) -> dict[str, str]:
 
 
 def _safe(name: str) -> str:
-    """Return a name without what a file system or a platform would take for something else."""
+    """Return a name without characters that mean something to a file system or a platform."""
     text = _NO_PART_OF_A_NAME.sub("-", unicodedata.normalize("NFC", name[: 2 * _MOST_BYTES]))
     text = text.encode("utf-8", "replace")[:_MOST_BYTES].decode("utf-8", "ignore")
     text = text.strip(" .,'()@+-")
     if not text or text.isdecimal() or _RESERVED.fullmatch(text):
-        # A number alone would be one of the platform's.
+        # A number alone would be read as the platform's number.
         return f"student {text}".strip()
     return text
 
@@ -63,10 +63,10 @@ def _same(name: str) -> str:
 
 
 def check_place(place: Path) -> None:
-    """Check that feedback can be written to a folder or zip, and that nothing else is there.
+    """Check that feedback can be written to a folder or zip, and that the place is otherwise empty.
 
     Raises:
-        UsageError: it cannot; the message says what to do.
+        UsageError: feedback cannot be written; the message says what to do.
     """
     if not place.parent.is_dir():
         raise UsageError(f"{OPTION}: there is no folder {place.parent}; make it first")
@@ -81,12 +81,12 @@ def check_place(place: Path) -> None:
     for entry in os.scandir(place):
         if not _FEEDBACK_NAME.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
             raise UsageError(
-                f"{OPTION} {place} has {entry.name!r}, which is no feedback; name a new folder"
+                f"{OPTION} {place} has {entry.name!r}, which is not feedback; name a new folder"
             )
 
 
 def write_files(place: Path, files: Mapping[str, str], lab_names: Iterable[str]) -> None:
-    """Write feedback; what earlier gradings of these labs left in the folder is removed.
+    """Write feedback; files of earlier gradings of these labs are removed from the folder.
 
     Args:
         place: a folder, which is made if there is none, or a zip.
@@ -94,15 +94,15 @@ def write_files(place: Path, files: Mapping[str, str], lab_names: Iterable[str])
         lab_names: the short names of the labs.
 
     Raises:
-        UsageError: something else has come to be there.
-        OSError: it cannot be written.
+        UsageError: the place has other content by now.
+        OSError: the feedback cannot be written.
     """
     check_place(place)
     if place.suffix.lower() == ".zip":
         _write_zip(place, files)
         return
     place.mkdir(0o700, exist_ok=True)
-    # Held open, so that nothing put in its place meanwhile is written to.
+    # Kept open, so that a folder put in its place meanwhile is not written to.
     folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         for name in _earlier_files(folder, lab_names):

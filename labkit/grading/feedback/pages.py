@@ -30,7 +30,7 @@ class Pages:
         self._template = environment.get_template("feedback.html.j2")
 
     def html(self, account: Account) -> str:
-        """Return the page. It runs nothing and loads nothing, whatever is told in it."""
+        """Return the page. It runs nothing and loads nothing, whatever texts are in it."""
         style = Markup(self._style)
         return self._template.render(account=account, style=style, style_hash=self._hash)
 

@@ -1,4 +1,4 @@
-"""Writing everybody's feedback."""
+"""Writing the feedback of all students."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ def write_feedback(place: Path, content: ReportContent, labs: Mapping[str, Lab])
     Args:
         place: a folder or a zip, see `feedback.files`.
         content: the grades, with names.
-        labs: by folder name, at least those of the grades.
+        labs: labs by folder name, at least those of the grades.
 
     Raises:
         UsageError, OSError: see `write_files`.
@@ -41,7 +41,7 @@ def write_feedback(place: Path, content: ReportContent, labs: Mapping[str, Lab])
 
 
 def _names(content: ReportContent, lab: str) -> dict[str, str]:
-    """Return by entry what its student is called."""
+    """Return the name of each entry's student."""
     (marking,) = (marking for marking, _ in content.by_student if marking.lab == lab)
     return {
         student.entry: student.name for student in marking.students.all if student.entry is not None

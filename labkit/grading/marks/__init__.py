@@ -1,1 +1,1 @@
-"""From scores to marks: who is who, late work, points given by hand."""
+"""From scores to marks: matching of students, late work, points given by hand."""

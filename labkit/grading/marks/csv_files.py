@@ -1,7 +1,7 @@
 """Tables that an instructor hands to `grade`, as CSV: as a platform exports them, or made by hand.
 
-The encoding is UTF-8, with or without a mark at its start, or UTF-16 with one. Cells are separated
-by commas, semicolons or tabs, whatever the first line has most of.
+The encoding is UTF-8, with or without a byte order mark, or UTF-16 with a mark. Cells are separated
+by commas, semicolons or tabs: the separator is the most frequent of these in the first line.
 """
 
 import codecs
@@ -14,7 +14,8 @@ from pathlib import Path
 from labkit.errors import UsageError
 
 MOST_BYTES = 16 << 20
-# A spreadsheet takes a cell that begins so for a formula, and students choose names of files.
+# A spreadsheet reads a cell with such a first character as a formula, and students choose file
+# names.
 _FORMULA = tuple("=+-@\t\r")
 _SEPARATORS = ",;\t"
 
@@ -58,7 +59,7 @@ def title_of(text: str) -> str:
 
 
 def inert(text: str) -> str:
-    """Return a text for a cell; what a spreadsheet takes for a formula has an apostrophe first."""
+    """Return a text for a cell; a text that looks like a formula gets an apostrophe in front."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
@@ -70,7 +71,7 @@ def read_csv(path: Path, option: str) -> Table:
         option: that named it, for messages.
 
     Raises:
-        UsageError: it cannot be read, or is not CSV with a first line of titles.
+        UsageError: the file cannot be read, or is not CSV with a first line of titles.
     """
     text = _read(path, option)
     first = text.partition("\n")[0]
@@ -99,7 +100,7 @@ def _rows(
                 'has a comma in it between "quotes"'
             )
         by_title = dict.fromkeys(names, "")
-        # Of two columns with one title the first counts.
+        # If two columns have the same title, the first counts.
         for name, cell in reversed([*zip(names, cells, strict=False)]):
             by_title[name] = cell.strip()
         yield Row(place, by_title)

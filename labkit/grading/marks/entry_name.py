@@ -1,11 +1,12 @@
-"""What a platform's zip says about a student in the name of an entry.
+"""The name of an entry in a platform's zip, and the facts about the student in it.
 
-- Moodle: `Ada Lovelace_4711_assignsubmission_file`, a folder, with or without `_` or the name of a
-  file behind it. The number is the participant's in this assignment.
+- Moodle: `Ada Lovelace_4711_assignsubmission_file`, a folder; `_` or the name of a file may follow.
+  The number is the participant's in this assignment.
 - Canvas: `lovelaceada_4711_90210_starter`, with `_LATE` before the first number or without. The
-  first number is the user's id, the second that of the file. Files handed in again end with `-1`.
+  first number is the user's id, the second the file's. Files handed in again end with `-1`.
 
-Both platforms find the student by these numbers when feedback is uploaded, so it has them too.
+When feedback is uploaded, both platforms find the student by these numbers, so the names of
+feedback files contain them as well.
 """
 
 import re
@@ -23,10 +24,10 @@ class EntryName:
     """The name of an entry, taken apart.
 
     Attributes:
-        platform: `moodle`, `canvas`, or "" where the name is nobody's form.
-        name: the student's, as far as it tells.
-        id: the student's number there, or "".
-        id_part: what a platform needs of the name to find the student by; it ends with `_`.
+        platform: `moodle`, `canvas`, or "" if the name has another form.
+        name: the student's name, as far as the entry contains it.
+        id: the student's number on the platform, or "".
+        id_part: the part by which the platform finds the student; it ends with `_`.
     """
 
     platform: str
@@ -36,7 +37,7 @@ class EntryName:
 
 
 def read_entry_name(student: str) -> EntryName:
-    """Return what the name of an entry says, with which a grade calls its student."""
+    """Return the parts of an entry's name, which is a grade's name of its student."""
     if match := _MOODLE.fullmatch(student):
         return EntryName("moodle", match[1], match[2], f"_{match[2]}_assignsubmission_file_")
     if match := _CANVAS.fullmatch(student):
@@ -45,9 +46,9 @@ def read_entry_name(student: str) -> EntryName:
 
 
 def short_names(entries: Collection[str]) -> dict[str, str]:
-    """Return what a list for people calls each entry: the student's name, where just one has it.
+    """Return a short name of each entry, for lists: the student's name if only one student has it.
 
-    Of several students of one name, those of a platform have their number behind it.
+    If several students have one name, their platform's number follows the name.
     """
     entry_names = {entry: read_entry_name(entry) for entry in entries}
     names = {

@@ -1,7 +1,7 @@
-"""Points that people give or take: extra credit, an oral exam, a deduction. They come from a CSV.
+"""Points given or taken by hand, from a CSV: extra credit, an oral exam, a deduction.
 
-A ledger keeps them, so they need be named only once. For a student whom a later file has, its lines
-replace the earlier ones; a line of 0 points takes them back.
+A ledger keeps them, so the CSV need be named only once. If a later file names a student, its lines
+replace the student's earlier lines; a line of 0 points takes the earlier points back.
 """
 
 import re
@@ -29,27 +29,27 @@ class Adjustment:
     reason: str
 
     def to_json(self) -> list[str]:
-        """Return it for a ledger."""
+        """Return the points in the form for a ledger."""
         return [str(self.points), self.reason]
 
     @classmethod
     def from_json(cls, pair: Any) -> "Adjustment":
-        """Return the points of which this is `to_json`.
+        """Return the points whose `to_json` is this pair.
 
         Raises:
-            ValueError: it is not that.
+            ValueError: the pair has another form.
         """
         points, reason = pair
         if not _NUMBER.fullmatch(points) or type(reason) is not str:
-            raise ValueError("these are no points")
+            raise ValueError("this is not a pair of points and a reason")
         return cls(Decimal(points), reason)
 
 
 def read_points(path: Path) -> dict[str, tuple[str, tuple[Adjustment, ...]]]:
-    """Return the points in a file: by student as it calls them, the first place and the points.
+    """Return the points in a file: by the file's name of a student, the first place and the points.
 
     Raises:
-        UsageError: it lacks a column, or a cell is no number of points.
+        UsageError: the file lacks a column, or a cell is not a number of points.
     """
     table = read_csv(path, OPTION)
     if not table.known >= _COLUMNS:
@@ -59,8 +59,8 @@ def read_points(path: Path) -> dict[str, tuple[str, tuple[Adjustment, ...]]]:
         cell = row.cells["points"]
         if not _NUMBER.fullmatch(cell):
             raise UsageError(
-                f"{row.place}: {cell!r} is no number of points; write 5, -10 or 2.5, with at most "
-                "4 digits before the point and 2 behind it"
+                f"{row.place}: {cell!r} is not a number of points; write 5, -10 or 2.5, with at "
+                "most 4 digits before the point and 2 after it"
             )
         place, before = adjustments.get(row.cells["student"], (row.place, ()))
         reason = " ".join(printable(row.cells["reason"], _MOST_REASON).split())
@@ -70,7 +70,7 @@ def read_points(path: Path) -> dict[str, tuple[str, tuple[Adjustment, ...]]]:
 
 
 def points_in(notes: Iterable[Any], lab: str) -> Mapping[str, tuple[Adjustment, ...]]:
-    """Return by student the points that a ledger's notes have for a lab, the last that count."""
+    """Return by student the points for a lab in a ledger's notes; the last note counts."""
     adjustments = {}
     for note in notes:
         if note["lab"] == lab:

@@ -1,13 +1,13 @@
-"""Late work: when each student handed in, and what a rule takes off.
+"""Late work: when each student handed in, and the points that a rule takes off.
 
-A rule is parts between commas, in any order:
+A rule consists of parts between commas, in any order:
 
     10% per day, at most 50%, 15 min grace
 
 - `N% per day`, or `per hour`: taken off for each day that has begun; a percentage of the lab's
   points, or `N points`.
-- `at most N%`, or `N points`: never more than that. Without it: all points.
-- `N min grace`, or `hours`, `days`: whoever is no later than that is in time. Whoever is later is
+- `at most N%`, or `N points`: the most that is taken off. Without it: all points.
+- `N min grace`, or `hours`, `days`: a submission within the grace is in time. A later submission is
   late from the due time on.
 """
 
@@ -33,13 +33,13 @@ _COLUMNS = ("student", "submitted at")
 
 @dataclass(frozen=True)
 class _Amount:
-    """So many points, or percent of all that can be had."""
+    """A number of points, or a percentage of all points."""
 
     number: Decimal
     in_percent: bool
 
     def of(self, max_score: int) -> Decimal:
-        """Return it in points."""
+        """Return the amount in points."""
         return self.number * max_score / 100 if self.in_percent else self.number
 
 
@@ -48,14 +48,14 @@ _ALL = _Amount(Decimal(100), in_percent=True)
 
 @dataclass(frozen=True)
 class LateRule:
-    """What is taken off late work.
+    """The points taken off late work.
 
     Attributes:
-        text: as it was given.
-        due: when work was due.
+        text: the rule as the instructor wrote it.
+        due: the due time.
         amount: taken off for each `unit` that has begun.
-        most: never more than that.
-        grace: how late is still in time.
+        most: the most that is taken off.
+        grace: the time after `due` that still counts as in time.
     """
 
     text: str
@@ -75,27 +75,29 @@ class LateRule:
 
 
 def read_rule(text: str, due: str) -> LateRule:
-    """Return the rule that a text says.
+    """Return the rule in a text.
 
     Args:
         text: see the module.
         due: a time in ISO 8601.
 
     Raises:
-        UsageError: one of them cannot be understood.
+        UsageError: the text or the time cannot be read.
     """
     matches: dict[re.Pattern[str], re.Match[str]] = {}
     for part in map(str.strip, " ".join(text.lower().split()).split(",")):
         match = next((match for form in _FORMS if (match := form.fullmatch(part))), None)
         if match is None:
-            raise UsageError(f"{OPTION} {text!r}: {part!r} is no part of a rule; say {EXAMPLE!r}")
+            raise UsageError(
+                f"{OPTION} {text!r}: {part!r} is not part of a rule; write {EXAMPLE!r}"
+            )
         if match.re in matches:
             raise UsageError(
-                f"{OPTION} {text!r} says {matches[match.re][0]!r} and {part!r}; say one"
+                f"{OPTION} {text!r} says {matches[match.re][0]!r} and {part!r}; write only one"
             )
         matches[match.re] = match
     if _PER not in matches:
-        raise UsageError(f"{OPTION} {text!r} does not say how much per day; say {EXAMPLE!r}")
+        raise UsageError(f"{OPTION} {text!r} lacks an amount per day; write {EXAMPLE!r}")
     grace = matches.get(_GRACE)
     return LateRule(
         text=text,
@@ -115,15 +117,15 @@ def read_time(text: str, where: str) -> datetime:
     """Return a time in ISO 8601, with an offset or without.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is not a time.
     """
     try:
         if len(text.strip()) <= len("2026-11-22"):
-            raise ValueError("a day alone does not say when in it")
+            raise ValueError("a date alone is not a time")
         return datetime.fromisoformat(text.strip())
     except ValueError:
         raise UsageError(
-            f"{where}: {text!r} is no time; write it as 2026-11-22T23:59 or 2026-11-22T23:59+01:00"
+            f"{where}: {text!r} is not a time; write 2026-11-22T23:59 or 2026-11-22T23:59+01:00"
         ) from None
 
 
@@ -131,7 +133,8 @@ def read_times(path: Path, due: datetime) -> list[tuple[str, str, datetime]]:
     """Return the place, the student and the time of each line of a file.
 
     Raises:
-        UsageError: it lacks a column, a cell is no time, or only one of it and `due` has an offset.
+        UsageError: the file lacks a column, a cell is not a time, or only one of a cell and `due`
+            has an offset.
     """
     table = read_csv(path, "--times")
     if not {*_COLUMNS} <= table.known:
@@ -142,7 +145,7 @@ def read_times(path: Path, due: datetime) -> list[tuple[str, str, datetime]]:
         if (time.tzinfo is None) != (due.tzinfo is None):
             raise UsageError(
                 f"{row.place}: {row.cells['submitted at']!r} and --due {due.isoformat()!r} cannot "
-                "be compared, since one has no offset from UTC; write +00:00 or such behind both"
+                "be compared, since one has no offset from UTC; write +00:00 or such after both"
             )
         times.append((row.place, row.cells["student"], time))
     return times

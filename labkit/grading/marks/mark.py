@@ -1,6 +1,6 @@
-"""A mark: what a score comes to when late work and points given by hand are counted.
+"""A mark: the score, less the penalty for late work, plus the points given by hand.
 
-The score stays what the tests earned; wherever a mark is shown, the score is beside it.
+The score stays the sum of the tests' points; every place that shows a mark shows the score as well.
 """
 
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from labkit.grading.marks.given_points import Adjustment
 
 @dataclass(frozen=True)
 class Mark:
-    """What a student gets for a lab.
+    """A student's mark for a lab.
 
     Attributes:
-        student: as the grade calls them; what the roster calls them where nothing was handed in.
+        student: the grade's name of the student; the roster's name if nothing was handed in.
         lab: folder name of the lab.
-        score: what the tests earned; None where nothing was handed in.
-        max_score: what the tests are worth.
-        late: the points that being late costs.
-        adjustments: points by hand.
-        first, last, email: as the roster has them.
+        score: the points earned in the tests; None if nothing was handed in.
+        max_score: the points of all tests.
+        late: the points taken off for being late.
+        adjustments: points given by hand.
+        first, last, email: as in the roster.
         submitted, due: times in ISO 8601, or "".
     """
 
@@ -44,20 +44,24 @@ class Mark:
 
     @property
     def by_hand(self) -> Decimal:
-        """The sum of the points by hand."""
+        """The sum of the points given by hand."""
         return sum((adjustment.points for adjustment in self.adjustments), Decimal(0))
 
     @property
     def total(self) -> Decimal:
-        """The score less what being late costs, plus the points by hand; never below 0.
+        """The score less the late penalty, plus the points given by hand; never below 0.
 
-        Being late costs nothing of the points by hand, which may lift it above `max_score`.
+        The penalty does not reduce the points given by hand; these may lift the mark above
+        `max_score`.
         """
         worked = max(Decimal(self.score or 0) - self.late, Decimal(0))
         return max(worked + self.by_hand, Decimal(0))
 
     def lines(self) -> list[str]:
-        """Return how it comes about, a line each, for people; nothing but the score is one line."""
+        """Return the sum that makes the mark, a line per part, for people.
+
+        If the mark is only the score, this is one line.
+        """
         score = "nothing handed in" if self.score is None else f"{self.score} for the tests"
         lines = [score]
         if self.late:
@@ -73,7 +77,7 @@ class Mark:
         return lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as a report has it; `schemas/report.schema.json` describes that."""
+        """Return the mark as in a report; `schemas/report.schema.json` describes the form."""
         return {
             "student": self.student,
             "lab": self.lab,

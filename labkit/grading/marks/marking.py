@@ -1,6 +1,6 @@
-"""What turns scores into marks: read before anything is graded, applied when all is.
+"""The rules that turn scores into marks: read before grading starts, applied when it has ended.
 
-So a mistake in a roster or a table costs no hours. Whatever is odd and no mistake is a warning.
+So a mistake in a roster or a table costs no hours. An oddity that is not a mistake is a warning.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,22 +19,22 @@ from labkit.grading.marks.mark import Mark
 from labkit.grading.marks.roster import Roster, read_roster
 from labkit.grading.marks.students import Student, Students, listed
 
-# Of the notes of a ledger.
+# The kind of the notes in a ledger.
 KIND = "points"
 _UNKNOWN = "named in {} without a submission or a line of a roster"
 
 
 @dataclass(frozen=True)
 class MarkOptions:
-    """What marks are made of besides scores. None stands for what there is not.
+    """The inputs of marks besides scores. A missing input is None.
 
     Attributes:
         roster: the course's list of students, Canvas's or Moodle's export.
-        times: the table of when work came.
-        due: when it was due, as `2026-11-22T23:59`.
+        times: the table of submission times.
+        due: the due time, as `2026-11-22T23:59`.
         late: the rule for late work, as `labkit.grading.marks.late` reads it.
-        points: the table of points by hand.
-        ledger: the ledger, which has the points by hand of earlier gradings.
+        points: the table of points given by hand.
+        ledger: the ledger, which has the points given by hand in earlier gradings.
     """
 
     roster: Path | None = None
@@ -53,16 +53,16 @@ class MarkOptions:
 
 @dataclass
 class Marking:
-    """How marks come about.
+    """The calculation of the marks of a lab.
 
     Attributes:
         lab: folder name of the lab.
-        students: who handed in, and who is on the roster.
+        students: the students who handed in, and those on the roster.
         roster: the course's list, if there is one.
-        rule: what is taken off late work, if there is a rule.
+        rule: the rule for late work, if there is one.
         times: when students handed in.
         adjustments: the points given by hand.
-        odd: what is no mistake but worth a word: about whom, what.
+        odd: oddities that are not mistakes: a description, and the students.
     """
 
     lab: str
@@ -75,11 +75,11 @@ class Marking:
 
     @property
     def changes_scores(self) -> bool:
-        """Whether a mark can be other than the score."""
+        """Whether a mark can differ from the score."""
         return self.rule is not None or bool(self.adjustments)
 
     def warnings(self, *, named: bool) -> list[str]:
-        """Return what the instructor should know, with the names it is about or without."""
+        """Return the warnings for the instructor, with the students' names or without."""
         return [
             f"{len(names)} {text}" + (f": {listed(names)}" if named else "")
             for text, names in self.odd
@@ -87,10 +87,10 @@ class Marking:
         ]
 
     def marks(self, grades: Iterable[Grade]) -> dict[Student, Mark]:
-        """Return the mark of every student, also of those on the roster who handed in nothing.
+        """Return the mark of every student, including those on the roster who handed in nothing.
 
         Args:
-            grades: of the lab; those of others are left out.
+            grades: the grades; those of other labs are ignored.
         """
         scores = {grade.student: grade for grade in grades if grade.lab == self.lab}
         most = max((grade.max_score for grade in scores.values()), default=0)
@@ -121,22 +121,22 @@ class Marking:
 
 
 def read_markings(options: MarkOptions, entries: Mapping[str, Sequence[str]]) -> list[Marking]:
-    """Return how marks come about, for each lab.
+    """Return the calculation of marks for each lab.
 
     Args:
-        options: what they are made of.
-        entries: by folder name of a lab, what its grades will call the students.
+        options: the inputs of the marks.
+        entries: by folder name of a lab, the students as its grades will name them.
 
     Raises:
-        UsageError: a file cannot be read or understood, a student is not told from another, or
-            what is for one lab is given for several.
+        UsageError: a file cannot be read or understood, a name fits two students, or an option for
+            one lab is used with several.
     """
     for option in ("times", "points"):
         if option in options.files and len(entries) > 1:
-            raise UsageError(f"--{option} is for one lab at a time; say which one, as --lab 03")
+            raise UsageError(f"--{option} is for one lab at a time; name the lab, as --lab 03")
     if len({option is None for option in (options.times, options.due, options.late)}) > 1:
         raise UsageError(
-            f"--times, --due and --late go together: a file of times, a time, and {EXAMPLE!r}"
+            f"--times, --due and --late need each other: a file of times, a time, and {EXAMPLE!r}"
         )
     roster = None if options.roster is None else read_roster(options.roster)
     markings = []
@@ -155,7 +155,7 @@ def read_markings(options: MarkOptions, entries: Mapping[str, Sequence[str]]) ->
 
 
 def _add_times(marking: Marking, path: Path, rule: LateRule) -> None:
-    """Take the last time of each student: that is when what is graded came."""
+    """Take the last time of each student: the time of the submission that is graded."""
     marking.rule = rule
     unknown = []
     for place, name, time in read_times(path, rule.due):
@@ -171,7 +171,7 @@ def _add_times(marking: Marking, path: Path, rule: LateRule) -> None:
 
 
 def _add_points(marking: Marking, path: Path | None, ledger: Path | None) -> None:
-    """Take the points of the file, and of the ledger for those whom the file does not have."""
+    """Take the points in the file and, for students who are not in the file, in the ledger."""
     file_points = {} if path is None else given_points.read_points(path)
     ledger_points: Mapping[str, tuple[Adjustment, ...]] = {}
     if ledger is not None:
@@ -192,4 +192,4 @@ def _add_points(marking: Marking, path: Path | None, ledger: Path | None) -> Non
         else:
             marking.adjustments[student] = points
     marking.odd.append((_UNKNOWN.format(path), unknown))
-    marking.odd.append((_UNKNOWN.format(ledger) + ", so their points by hand wait", waiting))
+    marking.odd.append((_UNKNOWN.format(ledger) + ", so their points by hand are kept", waiting))

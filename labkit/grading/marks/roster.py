@@ -1,13 +1,13 @@
 """The list of a course's students, as a platform exports it, or as `student,id,name,email`.
 
-The titles of the columns tell which it is:
+The titles of the columns identify the form:
 
-| form | exported by | titles that tell |
+| form | exported by | identifying titles |
 |---|---|---|
-| `canvas` | Canvas: Grades, Export | `Student`, `ID`, and a `SIS` one or `Section` |
+| `canvas` | Canvas: Grades, Export | `Student`, `ID`, and a `SIS` title or `Section` |
 | `worksheet` | Moodle: the assignment, Download grading worksheet | `Identifier`, `Grade` |
 | `moodle` | Moodle: grader report or participants, as CSV | `Email address` or `ID number` |
-| `plain` | by hand | `student`: what the entry is called, a login, or a number |
+| `plain` | by hand | `student`: the name of the entry, a login, or a number |
 """
 
 import re
@@ -20,7 +20,7 @@ from labkit.errors import UsageError
 from labkit.grading.marks.csv_files import Row, Table, read_csv
 
 OPTION = "--roster"
-# Columns by which a student is known exactly.
+# Columns that identify a student exactly.
 _KEYS = (
     "id", "id number", "sis user id", "sis login id", "integration id", "username", "login",
     "email", "email address", "github username",
@@ -34,11 +34,11 @@ class Person:
     """A student of the course.
 
     Attributes:
-        id: the number by which the platform's zip of submissions names them, or "".
-        keys: by what else they are known exactly, as `folded` has it.
-        name: as the roster has it, or "".
-        first, last: the parts of the name, where the roster has them apart.
-        email: or "".
+        id: the student's number in the platform's zip of submissions, or "".
+        keys: other exact identifiers, as `folded` returns them.
+        name: the name in the roster, or "".
+        first, last: the parts of the name, if the roster separates them.
+        email: the address, or "".
         row: the line of the roster.
     """
 
@@ -61,7 +61,7 @@ class Roster:
 
 
 def folded(text: str) -> str:
-    """Return a name as names are compared: without capitals, in one Unicode form."""
+    """Return a name in the form for comparisons: without capitals, in one Unicode form."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
@@ -74,14 +74,14 @@ def read_roster(path: Path) -> Roster:
     """Return the roster in a file.
 
     Raises:
-        UsageError: it is not CSV, or has not the columns of a roster.
+        UsageError: the file is not CSV, or lacks the columns of a roster.
     """
     table = read_csv(path, OPTION)
     form = _form(table)
     rows = (row for row in table.rows if not _is_of_the_gradebook(row, form))
     people = tuple(_person(row, form) for row in rows)
     if not people:
-        raise UsageError(f"{OPTION} {path} names no student")
+        raise UsageError(f"{OPTION} {path} does not name any student")
     return Roster(form, table, people)
 
 

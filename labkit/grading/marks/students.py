@@ -1,8 +1,8 @@
-"""Who handed in what: submissions, lines of a roster, and what other tables call the students.
+"""Matching students: submissions, lines of a roster, and the names of students in other tables.
 
-Nothing is guessed. A student is found by the whole text (the entry's name, an id, a login, an
+Nothing is guessed. A student is matched by the whole text (the entry's name, an id, a login, an
 email), else by the platform's number in it, else by the name or number in it, else by the words of
-their full name. The first of these that knows somebody decides, and if it knows two, that is an
+their full name. The first of these that matches decides; if it matches two students, that is an
 error which names both.
 """
 
@@ -16,17 +16,17 @@ from labkit.grading.marks.entry_name import read_entry_name
 from labkit.grading.marks.roster import OPTION, Person, Roster, folded, words_of
 
 _MOST_NAMED = 10
-# Whose numbers a roster has that names students as the zip of submissions does.
+# By form of a roster, the platform whose zip of submissions uses the same numbers.
 _PLATFORMS = {"canvas": "canvas", "worksheet": "moodle"}
 
 
 @dataclass(frozen=True, eq=False)
 class Student:
-    """Somebody who handed in, or is on the roster, or both.
+    """A student who handed in, or is on the roster, or both.
 
     Attributes:
-        entry: what a grade calls them; None where they handed nothing in.
-        person: their line of the roster; None where there is none.
+        entry: the name in a grade; None if the student handed in nothing.
+        person: the student's line of the roster, or None.
     """
 
     entry: str | None
@@ -34,7 +34,7 @@ class Student:
 
     @property
     def name(self) -> str:
-        """What people call them."""
+        """The name for people."""
         person, entry = self.person, self.entry or ""
         if person is not None and person.name:
             return person.name
@@ -46,11 +46,11 @@ class Students:
     """All students of a grading.
 
     Args:
-        entries: what grades call those who handed in.
+        entries: the students who handed in, as grades name them.
         roster: the course's list, if there is one.
 
     Raises:
-        UsageError: an entry is two people of the roster, or a person two entries.
+        UsageError: an entry matches two people of the roster, or a person two entries.
     """
 
     def __init__(self, entries: Iterable[str], roster: Roster | None = None) -> None:
@@ -78,21 +78,21 @@ class Students:
         self._index = _Index(_known_by(student, form) for student in self.all)
 
     def find(self, text: str, where: str) -> Student | None:
-        """Return the student whom a cell of another table means, or None.
+        """Return the student in a cell of another table, or None.
 
         Args:
             text: the cell.
-            where: it stands, for messages.
+            where: the place of the cell, for messages.
 
         Raises:
-            UsageError: it means several.
+            UsageError: the cell matches several students.
         """
         place = self._index.find(text, f"{where}: {text!r}", lambda n: repr(self.all[n].name))
         return None if place is None else self.all[place]
 
 
 class _Known(NamedTuple):
-    """By what somebody is known, the surest first."""
+    """The identifiers of a student, the surest first."""
 
     whole: set[str]
     numbers: set[tuple[str, str]]
@@ -100,12 +100,12 @@ class _Known(NamedTuple):
     names: set[tuple[str, ...]]
 
     def tiers(self) -> tuple[set[Any], ...]:
-        """Return them in order."""
+        """Return the identifiers in order."""
         return self.whole, self.numbers, self.exact, self.names
 
 
 class _Index:
-    """Places by what is known of each."""
+    """Places of students, by their identifiers."""
 
     def __init__(self, known: Iterable[_Known]) -> None:
         self._tiers: list[dict[Hashable, list[int]]] = [defaultdict(list) for _ in _Known._fields]
@@ -117,10 +117,11 @@ class _Index:
                     index[key].append(place)
 
     def find(self, text: str, what: str, label: Callable[[int], str]) -> int | None:
-        """Return the place that a text means, or None.
+        """Return the place that a text matches, or None.
 
         Raises:
-            UsageError: it means several; it says `what` the text is, and who they are.
+            UsageError: the text matches several; the message says `what` the text is, and names
+                the students.
         """
         for index, keys in zip(self._tiers, _known_as(text).tiers(), strict=True):
             places = sorted({place for key in keys for place in index.get(key, ())})
@@ -130,13 +131,13 @@ class _Index:
             if places:
                 return places[0]
             if index is self._tiers[1] and {platform for platform, _ in keys} & self._platforms:
-                # The platform's own number is not there, so whoever has this name is another.
+                # The platform's own number is not known, so a student of this name is another.
                 return None
         return None
 
 
 def _known_as(text: str) -> _Known:
-    """Return by what a text, an entry's name or a cell, may know somebody."""
+    """Return the identifiers in a text, which is an entry's name or a cell."""
     parts = read_entry_name(text)
     numbers = {(parts.platform, parts.id)} if parts.platform else set()
     exact = {folded(text), folded(parts.name), parts.id} - {""}
@@ -161,7 +162,7 @@ def _known_by(student: Student, form: str) -> _Known:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names for a message, the first few of many."""
+    """Return names for a message; if there are many, only the first few."""
     shown = ", ".join(map(repr, names[:_MOST_NAMED]))
     more = len(names) - _MOST_NAMED
     return f"{shown} and {more} more" if more > 0 else shown

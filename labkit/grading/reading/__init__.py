@@ -1,1 +1,1 @@
-"""From files that were handed in to submissions."""
+"""From submitted files to submissions."""

@@ -1,7 +1,7 @@
-"""What a student hands in, as one zip, which grading reads again; equal work gives equal bytes.
+"""The bundle, a zip that a student hands in and that grading reads; equal work gives equal bytes.
 
-It holds `starter.py` of the lab, `starter.py` of each lab that the lab builds on and that passes,
-and `submission.json`, which lists both. Nothing else is taken along.
+It contains the lab's `starter.py`, the `starter.py` of each passing lab that the lab builds on, and
+`submission.json`, which lists these files. It contains nothing else.
 """
 
 import io
@@ -28,8 +28,8 @@ def make_bundle(lab: Lab, labs: list[Lab], root: Path, student: str) -> dict[str
     Args:
         lab: the lab to hand in.
         labs: all labs of the repository.
-        root: the repository, for what has passed.
-        student: who hands in, or "".
+        root: the repository, which knows the labs that have passed.
+        student: the name of the student, or "".
 
     Raises:
         UsageError: `starter.py` cannot be read, or is longer than a grader reads.
@@ -59,7 +59,7 @@ def source_of(lab: Lab) -> bytes:
     except OSError as error:
         raise UsageError(
             f"{lab.label}/starter.py cannot be read ({error.strerror}): "
-            f"make reset N={lab.number} brings the fresh one back"
+            f"make reset N={lab.number} restores the original file"
         ) from None
     if len(data) > MOST_SOURCE_BYTES:
         raise UsageError(

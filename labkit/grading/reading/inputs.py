@@ -1,11 +1,11 @@
-"""From the paths that an instructor names to submissions, whatever is found there.
+"""From the paths that an instructor names to submissions, whatever the content of the paths.
 
 A path is a `starter.py`, a lab's folder, one student's folder or zip (a bundle, a checkout, or just
-the file), or a folder or zip with one such thing per student. A student is called what the entry
-is named; what a bundle says about that is a claim, and not used. Nothing is unpacked to disk.
+the file), or a folder or zip with one such entry per student. The name of the entry is the name of
+the student; the name in a bundle is only a claim, and is not used. Nothing is unpacked to disk.
 
-One path is of one lab: the one in `Course.lab`, else the one that the path's own name tells, else
-the one on which everything in it agrees. So no student moves anything to another lab.
+One path is for one lab: the lab in `Course.lab`, else the lab in the path's own name, else the lab
+on which all of its content agrees. So a student cannot move a submission to another lab.
 """
 
 import os
@@ -38,8 +38,8 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
     """Return all submissions that paths lead to, sorted by lab and student.
 
     Raises:
-        UsageError: a path does not exist or holds nothing to grade, it is unclear which lab
-            something is for, or two submissions have the same name.
+        UsageError: a path does not exist or holds nothing to grade, the lab of a submission is
+            unclear, or two submissions have the same name.
     """
     submissions: list[Submission] = []
     size = 0
@@ -49,7 +49,7 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
             submissions.append(submission)
             size += sum(map(len, submission.sources.values()))
             if size > MOST_COHORT_BYTES:
-                raise UsageError(f"{path}: this is too much to grade at once; grade it in parts")
+                raise UsageError(f"{path}: too many submissions for one run; grade it in parts")
         if len(submissions) == before:
             raise UsageError(f"there is nothing to grade in {path}")
     labs = {submission.lab for submission in submissions} - {""}
@@ -65,29 +65,28 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
 
 
 def _of_one_lab(path: Path, submissions: Iterable[Submission]) -> Iterator[Submission]:
-    """Yield what one path leads to; what students write there moves none to another lab."""
+    """Yield the submissions of one path; no text of a student moves them to another lab."""
     first: Submission | None = None
     for submission in submissions:
         first = first or (submission if submission.lab else None)
         if first is not None and submission.lab not in ("", first.lab):
             raise UsageError(
-                f"{path}: {first.student!r} is for {first.lab} by what was handed in, and "
-                f"{submission.student!r} for {submission.lab}: say which lab you grade, for "
+                f"{path}: the files of {first.student!r} are for {first.lab}, and those of "
+                f"{submission.student!r} for {submission.lab}: name the lab that you grade, for "
                 "example --lab 03"
             )
         yield submission
 
 
 def _with_lab(submission: Submission, others: set[str]) -> Submission:
-    """Return a submission with a lab: where nothing could be read, the one that all others have."""
+    """Return a submission with a lab; if nothing could be read, it gets the lab of all others."""
     if submission.lab:
         return submission
     if submission.fault is not None and len(others) == 1:
         return replace(submission, lab=min(others))
     why = "" if submission.fault is None else f" ({submission.fault})"
     raise UsageError(
-        f"nobody can tell which lab {submission.student!r} is for{why}: say it, for example "
-        "--lab 03"
+        f"the lab of {submission.student!r} is unknown{why}: name the lab, for example --lab 03"
     )
 
 
@@ -114,7 +113,7 @@ def _at(argument: Path, course: Course) -> Iterator[Submission]:
 
 
 def _is_submission_folder(folder: Path, course: Course) -> bool:
-    """Return what `is_submission` would say of a folder, without listing everything in it."""
+    """Return whether a folder is one submission, as `is_submission` does, but list only a part."""
     own = [folder / STARTER, folder / MANIFEST]
     for lab in course.labs:
         for place in ("", "labs/", "phase-*/labs/"):
@@ -163,7 +162,7 @@ def _in_zip(student: str, tree: Tree, course: Course, hint: Lab | None) -> Itera
 
 
 def _unwrapped(tree: Tree, course: Course) -> Tree:
-    """Return what is in the one folder of a zip, unless that folder is itself a submission."""
+    """Return the content of a zip's only folder, unless that folder is itself a submission."""
     tops = tree.tops()
     if is_submission(tree, course) or len(tops) != 1 or tops[0] not in tree.folders:
         return tree
@@ -173,7 +172,7 @@ def _unwrapped(tree: Tree, course: Course) -> Tree:
 
 
 def _students(kinds: dict[str, bool]) -> dict[str, str]:
-    """Return entry -> student; a suffix is dropped where that leaves different names.
+    """Return entry -> student; suffixes are dropped if the names still differ without them.
 
     Args:
         kinds: entry -> whether it is a folder.

@@ -1,7 +1,7 @@
-"""What one student handed in, as a submission: a file, or a tree with a bundle or a `starter.py`.
+"""One student's submission: a file, or a tree with a bundle or a `starter.py`.
 
-It never fails: what cannot be read becomes a submission with a fault, because it needs a grade too.
-Sources are not looked into here; whether they are any good turns out behind the pipe.
+Reading never fails: an unreadable file becomes a submission with a fault, because it also needs a
+grade. Sources are not inspected here; only the process behind the pipe runs them.
 """
 
 import io
@@ -30,21 +30,21 @@ _SCHEMA = "labkit/submission/v1"
 
 @dataclass(frozen=True)
 class Course:
-    """What submissions are read against.
+    """The course that submissions are read against.
 
     Attributes:
-        labs: all there are.
-        lab: the one to grade, or None where names and bundles tell.
+        labs: all labs of the course.
+        lab: the lab to grade, or None if names and bundles decide.
     """
 
     labs: Sequence[Lab]
     lab: Lab | None = None
 
     def lab_of(self, *names: str) -> Lab | None:
-        """Return the lab to grade, else the one that names speak of, or None.
+        """Return the lab to grade, else the lab in the names, or None.
 
         Raises:
-            UsageError: they speak of different ones.
+            UsageError: the names contain different labs.
         """
         if self.lab is not None:
             return self.lab
@@ -57,14 +57,14 @@ class Course:
                 labs.setdefault(matches[0].name, matches[0])
         if len(labs) > 1:
             raise UsageError(
-                f"{names[0]!r} in {names[1]!r}: names speak of {' and '.join(labs)}: say which lab "
-                "you grade, for example --lab 03"
+                f"{names[0]!r} in {names[1]!r}: names contain {' and '.join(labs)}: name the lab "
+                "that you grade, for example --lab 03"
             )
         return next(iter(labs.values()), None)
 
 
 def is_submission(tree: Tree, course: Course) -> bool:
-    """Return whether a tree is what one student handed in, and not what many did."""
+    """Return whether a tree is the submission of one student, and not of several."""
     if STARTER in tree.tops() or MANIFEST in tree.tops():
         return True
     names = "|".join(re.escape(lab.name) for lab in course.labs)
@@ -73,13 +73,13 @@ def is_submission(tree: Tree, course: Course) -> bool:
 
 
 def of_file(student: str, name: str, tree: Tree, course: Course, hint: Lab | None) -> Submission:
-    """Return the submission that a file of a tree is: a source, or a zip with one in it.
+    """Return the submission in a file of a tree: a source, or a zip that contains a source.
 
     Args:
-        student: whose it is.
-        name: its path.
-        tree: where it is.
-        course: what it is read against.
+        student: the student's name.
+        name: the path of the file.
+        tree: the tree that contains the file.
+        course: the course that the file is read against.
         hint: the lab that names point to, or None.
     """
     try:
@@ -96,7 +96,7 @@ def of_file(student: str, name: str, tree: Tree, course: Course, hint: Lab | Non
 
 
 def of_tree(student: str, tree: Tree, course: Course, hint: Lab | None) -> Submission:
-    """Return the submission that a folder or zip of one student is; see `of_file`."""
+    """Return the submission in a folder or zip of one student; see `of_file`."""
     try:
         return _of_tree(student, tree, course, hint, may_open=True)
     except Refused as error:
@@ -104,12 +104,12 @@ def of_tree(student: str, tree: Tree, course: Course, hint: Lab | None) -> Submi
 
 
 def faulty(student: str, lab: Lab | None, why: str) -> Submission:
-    """Return a submission of which nothing could be read."""
+    """Return a submission that could not be read."""
     return Submission(one_line(student), "" if lab is None else lab.name, {}, printable(why))
 
 
 def _of_source(student: str, lab: Lab | None, source: bytes) -> Submission:
-    # Without a lab, the caller has to find out which one it is for.
+    # Without a lab, the caller must determine the lab.
     name = "" if lab is None else lab.name
     return Submission(one_line(student), name, {name: source})
 
@@ -147,7 +147,7 @@ def _parts(tree: Tree, path: str, lab: Lab) -> dict[str, bytes]:
 
 
 def _place(tree: Tree, course: Course, hint: Lab | None) -> tuple[str, Lab | None]:
-    """Return where in a tree without a manifest the source is, and for which lab."""
+    """Return the path of the source in a tree without a manifest, and its lab."""
     if STARTER in tree.tops():
         return STARTER, hint
     by_lab = {lab.name: _starters(tree, lab) for lab in course.labs}
@@ -159,7 +159,7 @@ def _place(tree: Tree, course: Course, hint: Lab | None) -> tuple[str, Lab | Non
             raise Refused(f"both {first} and {others[0]} are in it; keep one of them")
         return first, lab
     if len(present) > 1 and hint is None:
-        raise Refused("it has several labs; say which one to grade, for example --lab 03")
+        raise Refused("it has several labs; name the lab to grade, for example --lab 03")
     sources = [path for path in tree.paths() if path.lower().endswith(SUFFIXES)]
     if len(sources) == 1 and not present:
         return sources[0], hint
@@ -168,8 +168,8 @@ def _place(tree: Tree, course: Course, hint: Lab | None) -> tuple[str, Lab | Non
         raise Refused(_notebook(notebooks[0]))
     if present or not sources:
         links = next(iter(sorted(tree.refused.values())), "")
-        raise Refused(f"there is no {STARTER} of this lab in it" + (f": {links}" if links else ""))
-    raise Refused(f"it has several files ({sources[0]}, {sources[1]}); name the one {STARTER}")
+        raise Refused(f"it contains no {STARTER} of this lab" + (f": {links}" if links else ""))
+    raise Refused(f"it has several files ({sources[0]}, {sources[1]}); rename yours to {STARTER}")
 
 
 def _notebook(path: str) -> str:
@@ -200,12 +200,12 @@ def _of_bundle(student: str, tree: Tree, course: Course) -> Submission:
             continue
         sources[name] = tree.read(path, MOST_SOURCE_BYTES)
         if sha256(sources[name]).hexdigest() != manifest.files.get(path):
-            raise Refused(f"{path} is not the one that {MANIFEST} lists; make the bundle again")
+            raise Refused(f"{path} is not the file that {MANIFEST} lists; make the bundle again")
     return Submission(one_line(student), lab.name, sources)
 
 
 class _Manifest(NamedTuple):
-    """What is used of what a bundle says is in it; nothing of it is trusted."""
+    """The used fields of a bundle's list of contents; none of them is trusted."""
 
     lab: str
     files: Mapping[str, object]
@@ -217,7 +217,7 @@ def _read_manifest(data: bytes) -> _Manifest:
     except ValueError as error:
         raise Refused(f"{MANIFEST} is not JSON: {error}") from None
     if type(manifest) is not dict or manifest.get("schema") != _SCHEMA:
-        raise Refused(f"{MANIFEST} does not say {_SCHEMA!r}; make the bundle with make bundle")
+        raise Refused(f"{MANIFEST} lacks the schema {_SCHEMA!r}; make the bundle with make bundle")
     if type(manifest.get("lab")) is not str or type(manifest.get("files")) is not dict:
         raise Refused(f"{MANIFEST} lacks lab or files; make the bundle with make bundle")
     return _Manifest(manifest["lab"], manifest["files"])

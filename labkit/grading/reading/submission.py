@@ -1,7 +1,8 @@
-"""A submission as data: whose it is, for which lab, and its sources, or why there are none.
+"""A submission as data: student, lab, and sources, or why there are none.
 
-Names and faults are text that others chose. It is made fit for reports here: it shows what it is,
-and is the same every time. Quoting for HTML, XML or CSV is up to each report.
+Names and faults are text that others chose. This module makes such text fit for reports: every
+character is visible, and the text is the same every time. Quoting for HTML, XML or CSV is up to
+each report.
 """
 
 from collections.abc import Mapping
@@ -17,14 +18,14 @@ KEEP_SHORT = "hand in your code only, without tables or data"
 
 @dataclass(frozen=True)
 class Submission:
-    """What one student handed in for one lab.
+    """One student's submission for one lab.
 
     Attributes:
-        student: who, as the folder or file is named.
+        student: the name of the student's folder or file.
         lab: folder name of the lab.
-        sources: by folder name of a lab, the bytes of its `starter.py`; that of `lab` is what is
+        sources: by folder name of a lab, the bytes of its `starter.py`; the one for `lab` is
             graded, the others are its parts.
-        fault: why there is nothing to grade, for people; None if there is.
+        fault: why the submission cannot be graded, for people; None if it can be.
     """
 
     student: str
@@ -34,22 +35,22 @@ class Submission:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all that was handed in and for which lab, as hexadecimal digits."""
+        """The SHA-256 of all submitted files and of the lab's name, as hexadecimal digits."""
         faults = [] if self.fault is None else [("fault", self.fault)]
         sources = (("source", name, data) for name, data in sorted(self.sources.items()))
         return digest_of(("lab", self.lab), *faults, *sources)
 
 
 def one_line(text: str) -> str:
-    """Return `text` as `printable` does, its lines and tabs as escapes too."""
+    """Return `text` as `printable` does, with line breaks and tabs also as escapes."""
     return in_one_line(printable(text))
 
 
 def digest_of(*fields: tuple[str | bytes, ...]) -> str:
     """Return the SHA-256 of fields, each a tag and its values, as hexadecimal digits.
 
-    Every count and length is hashed before what it counts, so no two lists of fields are hashed as
-    the same bytes.
+    Every count and length is hashed before the counted items, so two different lists of fields are
+    never hashed as the same bytes.
     """
     hash = sha256(b"%d\n" % len(fields))
     for values in fields:

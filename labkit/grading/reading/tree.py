@@ -1,7 +1,7 @@
-"""What was handed in, as a tree of files: of a folder or of a zip, read only on demand.
+"""The submitted files as a tree, from a folder or a zip, read only on demand.
 
-Whatever is not a plain file of a fair size is refused with words for its author: a link, a pipe, a
-path that leads out, a file that is too long, is encrypted or damaged.
+Only plain files of a reasonable size are read. Others are refused with a message for their author:
+a link, a pipe, a path that leads out, a file that is too long, encrypted or damaged.
 """
 
 import errno
@@ -20,7 +20,7 @@ _JUNK = frozenset(["__MACOSX", "__pycache__", "node_modules", "Thumbs.db", "desk
 
 
 class Refused(Exception):
-    """This is not read; the message says why, for its author."""
+    """The file is not read; the message tells its author why."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Tree:
 
     Attributes:
         files: path -> a function that reads at most so many bytes, or raises `Refused`.
-        folders: paths of what are folders.
-        refused: path -> why it is not read.
+        folders: the paths of folders.
+        refused: path -> why the file is not read.
     """
 
     files: Mapping[str, Callable[[int], bytes]] = field(default_factory=dict)
@@ -44,18 +44,18 @@ class Tree:
         """Return the bytes of a file.
 
         Raises:
-            Refused: it is not there, has more than `most` bytes, or must not be read.
+            Refused: the file is missing, has more than `most` bytes, or must not be read.
         """
         if path in self.refused:
             raise Refused(self.refused[path])
         if path in self.folders:
             raise Refused(f"{path} is a folder, and should be a file")
         if path not in self.files:
-            raise Refused(f"there is no {path} in it")
+            raise Refused(f"it contains no {path}")
         return self.files[path](most)
 
     def paths(self) -> list[str]:
-        """Return the paths of all files, those that are refused too, sorted."""
+        """Return the paths of all files, including refused files, sorted."""
         return sorted({*self.files, *self.refused})
 
     def tops(self) -> list[str]:
@@ -63,7 +63,7 @@ class Tree:
         return sorted({path.split("/")[0] for path in (*self.files, *self.refused, *self.folders)})
 
     def below(self, folder: str) -> "Tree":
-        """Return what is in a folder of this tree; messages call it as it is called there."""
+        """Return the content of a folder of this tree; messages use the paths in this tree."""
         start = folder + "/"
         size = len(start)
         return Tree(
@@ -82,7 +82,7 @@ class Tree:
 
 
 def is_junk(name: str) -> bool:
-    """Return whether a file or folder of this name is never part of what was handed in."""
+    """Return whether a file or folder of this name is never part of a submission."""
     return name.startswith(".") or name in _JUNK
 
 
@@ -90,7 +90,7 @@ def read_folder(folder: Path) -> Tree:
     """Return the tree of a folder. Links are never followed.
 
     Raises:
-        Refused: it has too many files.
+        Refused: the folder has too many files.
     """
     files: dict[str, Callable[[int], bytes]] = {}
     folders: set[str] = set()
@@ -118,12 +118,12 @@ def read_file(path: Path, shown: str, most: int) -> bytes:
     """Return the bytes of a plain file. It never blocks, not even on a pipe without a writer.
 
     Args:
-        path: of the file.
-        shown: how messages name it.
-        most: how many bytes it may have.
+        path: the path of the file.
+        shown: the name of the file in messages.
+        most: the most bytes that it may have.
 
     Raises:
-        Refused: it is a link, a folder or a device, is too long, or may not be read.
+        Refused: the path is a link, a folder or a device, is too long, or may not be read.
         OSError: the disk is at fault, not the file.
     """
     try:

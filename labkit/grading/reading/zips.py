@@ -1,8 +1,8 @@
 """A zip as a tree of files. Nothing is unpacked to disk, and nothing is read before it is needed.
 
-So a bomb does no harm: an entry that admits its length is refused unread, and of one that lies only
-as much as it claims is unpacked. Refused too are zip64 archives, which hold more than 65,535 files
-or 4 GiB, and methods other than deflate.
+So a zip bomb does no harm: an entry that states its true length is refused unread, and an entry
+that lies is unpacked only up to the length that it claims. Zip64 archives, which hold more than
+65,535 files or 4 GiB, and methods other than deflate are also refused.
 """
 
 import errno
@@ -30,7 +30,7 @@ def read_zip(file: IO[bytes]) -> Tree:
         file: the zip; it must stay open as long as the tree is read.
 
     Raises:
-        Refused: it is not a zip, is damaged, or holds too much to be listed.
+        Refused: the file is not a zip, is damaged, or holds too much to be listed.
         OSError: the disk is at fault, not the zip.
     """
     _check_directory(file)
@@ -54,7 +54,7 @@ def read_zip(file: IO[bytes]) -> Tree:
         elif name.endswith("/"):
             folders.add(path)
         elif path in files or path in refused:
-            refused[path] = f"{path} is in it twice; keep one of them"
+            refused[path] = f"it contains {path} twice; keep one of them"
         else:
             files[path] = _reader(archive, entry, path)
     for path in refused:
@@ -78,8 +78,8 @@ def _check_directory(file: IO[bytes]) -> None:
 
 
 def _name(entry: zipfile.ZipInfo) -> str:
-    """Return the name of an entry. Programs of Linux write UTF-8 without saying so; zipfile then
-    takes it for the code page of DOS.
+    """Return the name of an entry. Programs of Linux write UTF-8 without a flag; zipfile then
+    reads the name in the code page of DOS.
     """
     if not entry.flag_bits & _UTF8:
         with suppress(UnicodeError):
@@ -107,7 +107,7 @@ def _reader(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: str) -> Call
         check_size(path, entry.file_size, most)
         try:
             with archive.open(entry) as file:
-                # Asked for one byte more than it has, zipfile compares the checksum.
+                # On a request for one byte more than the entry has, zipfile compares the checksum.
                 data = file.read(most + 1)
         except Exception as error:
             raise _damaged(error) from None

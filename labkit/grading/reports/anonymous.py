@@ -1,11 +1,12 @@
 """Grades without names: every student is a pseudonym, the same in each report and each grading.
 
-A pseudonym is made of what the student is known by and of a secret that the repository keeps, so
-nobody can try names until one fits. Texts and sources that students wrote are searched for the
-names of all students, word by word, and each is replaced by the pseudonym of whoever has it.
+A pseudonym is made from the student's identifiers and a secret that the repository keeps, so a
+reader cannot try names until one fits. Texts and sources that students wrote are searched for the
+names of all students, word by word, and each name is replaced by its student's pseudonym.
 
-A word that is common in code or in English, such as `max` or `will`, stays as long as it has no
-capital letter and is not beside another word of the same name. A nickname that no list has stays.
+A word that is common in code or in English, such as `max` or `will`, is not replaced if it has no
+capital letter and is not beside another word of the same name. A nickname that is in no list is not
+replaced.
 """
 
 import builtins
@@ -35,11 +36,11 @@ _WORD = re.compile(r"[^\W_]+")
 _SHORTEST, _SHORTEST_NUMBER = 3, 5
 # Between the words of one name.
 _GAP = re.compile(r"[ _.-]|, ?")
-# What platforms put behind a name: numbers of the student and of the file.
+# The text that platforms put after a name: numbers of the student and of the file.
 _NUMBERS = re.compile(r"(?:_LATE)?_[0-9]+_(?:[0-9]+|assign(?:submission|feedback))_\w+")
-# Words of entries that are no names.
+# Words of entries that are not names.
 _OF_ENTRIES = "lab py zip starter solution student submission file late final team"
-# Names that are words too.
+# Names that are also words.
 _ENGLISH = """
 and any art best bill black brown case chance day dean drew field ford frank good grace gray green
 guy hill hope joy key king law list long love map mark may new old page park pat price rich rose
@@ -52,11 +53,11 @@ _COMMON = _CODE.union(_ENGLISH.split())
 
 
 class Pseudonyms:
-    """What each of these students is called where nobody is named.
+    """The pseudonyms of these students.
 
     Args:
-        students: all of a grading.
-        key: a secret; another one gives other pseudonyms.
+        students: all students of a grading.
+        key: a secret; another key gives other pseudonyms.
     """
 
     def __init__(self, students: Sequence[Student], key: bytes) -> None:
@@ -70,7 +71,7 @@ class Pseudonyms:
                 self._owners[word].add(student)
 
     def grade(self, grade: Grade) -> Grade:
-        """Return a grade that names nobody."""
+        """Return a grade without names."""
         student, grade = self._by_entry[grade.student], fit(grade)
 
         def without_names(test: GradedTest) -> GradedTest:
@@ -89,7 +90,7 @@ class Pseudonyms:
         )
 
     def mark(self, mark: Mark, student: Student) -> Mark:
-        """Return a student's mark that names nobody."""
+        """Return a student's mark without names."""
         adjustments = tuple(
             replace(adjustment, reason=self.text(adjustment.reason, student))
             for adjustment in mark.adjustments
@@ -98,12 +99,12 @@ class Pseudonyms:
         return replace(mark, student=name, first="", last="", email="", adjustments=adjustments)
 
     def source(self, data: bytes, entry: str) -> bytes:
-        """Return the source of whoever an entry is of, so that it names nobody."""
+        """Return the source of an entry's student without names."""
         text = data.decode("utf-8", "replace")
         return self.text(text, self._by_entry[entry]).encode("utf-8", "replace")
 
     def text(self, text: str, author: Student) -> str:
-        """Return what a student wrote, or what is told of it, so that it names nobody."""
+        """Return a text by a student, or a text about it, without names."""
         text = unicodedata.normalize("NFC", text)
         if author.entry:
             text = text.replace(author.entry, self.names[author])
@@ -131,7 +132,7 @@ class Pseudonyms:
         owners: Sequence[Set[Student]],
         author: Student,
     ) -> bool:
-        """Return whether a word of a text, which may be a name, is one there."""
+        """Return whether a word that may be a name is a name at its place in a text."""
         here, word = owners[place], matches[place][0]
         if not here:
             return False
@@ -154,10 +155,10 @@ class Pseudonyms:
 
 
 def read_key(path: Path) -> bytes:
-    """Return the secret in a file, which is made if there is none.
+    """Return the secret in a file, which is made if it is missing.
 
     Raises:
-        UsageError: it can neither be read nor made, or holds something else.
+        UsageError: the file can neither be read nor made, or has other content.
     """
     try:
         path.parent.mkdir(exist_ok=True)
@@ -175,8 +176,8 @@ def read_key(path: Path) -> bytes:
         ) from None
     if len(text) != _KEY or not text.isalnum():
         raise UsageError(
-            f"{path} does not hold the key of pseudonyms: bring back a copy of it, or remove it "
-            "to have other pseudonyms"
+            f"{path} does not contain the key of pseudonyms: restore a copy of the key, or "
+            "remove the file to get other pseudonyms"
         )
     return text.encode()
 
@@ -189,7 +190,7 @@ def _pseudonym(student: Student, key: bytes) -> str:
 
 
 def _bare(word: str) -> str:
-    """Return a word without capitals and accents: who writes of Björk may write Bjork."""
+    """Return a word without capitals and accents: a text about Björk may contain Bjork."""
     if word.isascii():
         return word.casefold()
     parts = unicodedata.normalize("NFKD", word.casefold())

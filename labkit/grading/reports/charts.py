@@ -1,6 +1,6 @@
 """Charts of a cohort as SVG, drawn with shapes and classes only; the page's style colours them.
 
-Everything they show stands in a table beside them too.
+A table beside each chart has the same data.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from labkit.grading.grade import Grade
 from labkit.grading.reports.statistics import BINS, Statistics
 from labkit.running.result_kind import ResultKind
 
-# What became of a test, in words.
+# The result of a test, in words.
 KINDS = {
     ResultKind.PASSED: "passed",
     ResultKind.ASSERTION: "broke the rule",
@@ -25,7 +25,7 @@ KINDS = {
     ResultKind.NOT_RUN: "did not run",
     ResultKind.TEST_ERROR: "error in the test",
 }
-# The same in fewer colours, which stay apart in grey too: the kinds by class. The words of a colour
+# The same in fewer colours, which also differ in grey: the kinds by class. The words of a colour
 # are those of its first kind.
 SHADES = {
     "pass": (ResultKind.PASSED,),
@@ -45,11 +45,11 @@ _NUDGES = sorted(
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A drawing of submissions (rows) by tests (columns), and what a pointer on it is over.
+    """A drawing of submissions (rows) by tests (columns), with the sizes that locate a pointer.
 
     Attributes:
         svg: the drawing.
-        stride: of very many submissions every `stride`-th is drawn.
+        stride: only every `stride`-th submission is drawn; more than 1 for very many submissions.
         cell, tall: width of a column and height of a row.
     """
 
@@ -81,7 +81,7 @@ def histogram(numbers: Statistics) -> Markup:
 
 
 def scatter(numbers: Statistics) -> Markup:
-    """Return the tests as points: easy ones to the right, discriminating ones at the top."""
+    """Return the tests as points: easy tests to the right, discriminating tests at the top."""
     width, height = _WIDTH, _HEIGHT
     parts: list[str] = []
     placed: list[tuple[float, float]] = []
@@ -124,7 +124,7 @@ def heat_map(order: Sequence[Grade]) -> HeatMap:
     parts = [f'<path class="{name}" d="{"".join(paths[name])}"/>' for name in SHADES
              if name in paths]  # fmt: skip
     numbers = [_text((i + 0.5) * cell, -5, str(i + 1), "tick") for i in range(columns)]
-    title = "What became of each test (columns) of each submission (rows, the best first)"
+    title = "The result of each test (columns) of each submission (rows, the best first)"
     drawing = _svg(columns * cell, len(rows) * tall, title, [*parts, *numbers], margin=14)
     return HeatMap(drawing, stride, cell, tall)
 

@@ -1,6 +1,6 @@
 """The content of reports: grades, marks and sources, with names or without.
 
-All of it but the grades is read and checked before anything is graded, so that a mistake costs no
+Everything except the grades is read and checked before the grading, so that a mistake costs no
 hours.
 """
 
@@ -24,17 +24,17 @@ from labkit.grading.reports.options import ReportOptions
 
 @dataclass(frozen=True)
 class ReportContent:
-    """What reports say.
+    """The content of reports.
 
     Attributes:
-        grades: of one lab or several.
-        sources: what was handed in, by the grade's `submission`.
-        marks: by student and lab as the grades have them.
-        others: the marks of those on the roster who handed in nothing.
-        marked: whether a mark can be other than the score.
-        by_student: for each lab, how marks come about, and whose they are.
-        key: who is who, if the grades name nobody.
-        earlier: by lab, what was handed in before, by how reports name it.
+        grades: the grades of one lab or several.
+        sources: the submitted files, by the grade's `submission`.
+        marks: by student and lab, named as in the grades.
+        others: the marks of students on the roster who handed in nothing.
+        marked: whether a mark can differ from the score.
+        by_student: for each lab, the calculation of marks, and the marks by student.
+        key: the names of the pseudonyms, if the grades have pseudonyms.
+        earlier: by lab, earlier submissions by their names in reports.
     """
 
     grades: list[Grade]
@@ -48,25 +48,25 @@ class ReportContent:
 
     @property
     def shown_marks(self) -> Mapping[tuple[str, str], Mark] | None:
-        """The marks, if they tell more than the scores."""
+        """The marks, if they can differ from the scores."""
         return self.marks if self.marked else None
 
     @property
     def listed_marks(self) -> list[Mark] | None:
-        """The marks of everybody, if they tell more than the scores."""
+        """The marks of all students, if they can differ from the scores."""
         return [*self.marks.values(), *self.others] if self.marked else None
 
 
 class ReportInputs:
-    """What reports need besides the grades.
+    """The inputs of reports besides the grades.
 
     Args:
-        options: which reports there are, and what marks are made of.
-        submissions: what is going to be graded.
+        options: the requested reports, and the inputs of marks.
+        submissions: the submissions to grade.
         root: the repository.
 
     Raises:
-        UsageError: a file cannot be read or understood, or options do not go together.
+        UsageError: a file cannot be read or understood, or options do not fit together.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ReportInputs:
         self._markings = read_markings(options.marks, entries)
         for option, path in (("--canvas", options.canvas), ("--moodle", options.moodle)):
             if path is not None and len(entries) > 1:
-                raise UsageError(f"{option} is for one lab at a time; say which one, as --lab 03")
+                raise UsageError(f"{option} is for one lab at a time; name the lab, as --lab 03")
             if path is not None:
                 check_roster(option, self._markings[0].roster)
         self._sources = {
@@ -97,12 +97,12 @@ class ReportInputs:
 
     @property
     def warnings(self) -> list[str]:
-        """What is odd and no mistake, for the instructor."""
+        """Oddities that are not mistakes, for the instructor."""
         named = self._key is None
         return [text for marking in self._markings for text in marking.warnings(named=named)]
 
     def of(self, grades: Sequence[Grade]) -> ReportContent:
-        """Return what reports say of these grades."""
+        """Return the content of reports on these grades."""
         by_student = [(marking, marking.marks(grades)) for marking in self._markings]
         everybody = [mark for _, marks in by_student for mark in marks.values()]
         content = ReportContent(
@@ -118,7 +118,7 @@ class ReportInputs:
 
 
 def _earlier_sources(path: Path, lab: Lab, labs: list[Lab]) -> dict[str, bytes]:
-    """Return what was handed in for a lab before, by how reports name it.
+    """Return the earlier submissions for a lab, by their names in reports.
 
     Args:
         path: a folder or zip of submissions, last year's for example.
@@ -149,7 +149,7 @@ def _anonymous(content: ReportContent, key: bytes) -> ReportContent:
                 sources[grade.submission] = pseudonyms.source(source, grade.student)
         marks += [pseudonyms.mark(mark, student) for student, mark in by_student.items()]
         names |= {name: student.entry or student.name for student, name in pseudonyms.names.items()}
-    # In the order of names, a place would tell who it is.
+    # In the order of names, a place would reveal the student.
     grades.sort(key=lambda grade: (grade.lab, grade.student))
     marks.sort(key=lambda mark: (mark.lab, mark.student))
     return ReportContent(

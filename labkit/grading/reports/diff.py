@@ -1,4 +1,4 @@
-"""What a regrade changed: two JSON reports, student by student, the largest change first."""
+"""The changes by a regrade: two JSON reports, student by student, the largest change first."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _Who = tuple[str, str]
 
 
 class _Mark(NamedTuple):
-    """A mark, and what it has besides the score: what being late costs, and points by hand."""
+    """A mark, and its parts besides the score: the late penalty, and the points given by hand."""
 
     mark: float
     late: float
@@ -39,9 +39,9 @@ class Report:
     """A JSON report.
 
     Attributes:
-        path: of the file.
+        path: the path of the file.
         grades: by lab and student.
-        marks: by lab and student, where the report has them and they are no scores.
+        marks: by lab and student, if the report has marks that can differ from the scores.
     """
 
     path: Path
@@ -51,12 +51,12 @@ class Report:
 
 @dataclass(frozen=True)
 class Change:
-    """What became of one student.
+    """The change of one student.
 
     Attributes:
         old, new: the scores.
-        marks: the marks; where a report has none, the scores.
-        why: in words, one reason each.
+        marks: the marks; the scores, if a report has no marks.
+        why: the reasons in words, one text each.
     """
 
     student: str
@@ -68,7 +68,7 @@ class Change:
 
     @property
     def size(self) -> float:
-        """How much the score or the mark moved, whichever moved more."""
+        """The change of the score or of the mark, whichever is larger."""
         before, after = self.marks
         return max(abs(self.new - self.old), abs(after - before))
 
@@ -77,7 +77,7 @@ def read_report(path: Path) -> Report:
     """Return the report in a file that `--json` wrote.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: the file is not a report.
     """
     try:
         report = load_json(path.read_text(encoding="utf-8"))
@@ -90,7 +90,7 @@ def read_report(path: Path) -> Report:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         why = clip(str(error).partition("\n")[0], _LONGEST_WHY)
         raise UsageError(
-            f"{OPTION} {path} is not a report ({why}); name files that grade --json has written"
+            f"{OPTION} {path} is not a report ({why}); name files written by grade --json"
         ) from None
     by_who = {(grade.lab, grade.student): grade for grade in grades}
     if len(by_who) < len(grades):
@@ -123,11 +123,11 @@ def _mark(row: Any) -> tuple[_Who, _Mark]:
 
 
 def changes(old: Report, new: Report) -> list[Change]:
-    """Return what changed for those who are in both reports, the largest change first."""
+    """Return the changes of students who are in both reports, the largest change first."""
     differences = []
     for who in old.grades.keys() & new.grades.keys():
         before, after = old.grades[who], new.grades[who]
-        # A report without marks has scores, which are the marks there.
+        # In a report without marks, the scores are the marks.
         old_mark = old.marks.get(who, _Mark(before.score, 0, 0))
         new_mark = new.marks.get(who, _Mark(after.score, 0, 0))
         why = (*_reasons(before, after), *_reasons_of_marks(old_mark, new_mark))
@@ -177,7 +177,7 @@ def _moved(before: Mapping[str, GradedTest], after: Mapping[str, GradedTest]) ->
 
 
 def diff_text(old: Report, new: Report, *, colour: bool, width: int = WIDTH) -> str:
-    """Return for people what changed from one report to another."""
+    """Return the changes from one report to another, for people."""
     differences = changes(old, new)
     return drawn(lambda console: _print(console, old, new, differences), colour=colour, width=width)
 
@@ -224,7 +224,7 @@ def _table(console: Console, differences: Sequence[Change]) -> Table:
 
 
 def _summary(old: Report, new: Report, differences: Sequence[Change]) -> Iterator[str]:
-    """Yield for each lab how many changed, and what else is different for all of them."""
+    """Yield for each lab how many changed, and the differences that affect all students."""
     labs: dict[str, list[list[Grade]]] = defaultdict(lambda: [[], []])
     for place, report in enumerate((old, new)):
         for grade in report.grades.values():
@@ -246,10 +246,10 @@ def _for_all(before: Sequence[Grade], after: Sequence[Grade]) -> Iterator[str]:
     digests = [{grade.assignment for grade in grades} for grades in (before, after)]
     seeds = [{grade.seed for grade in grades} for grades in (before, after)]
     if seeds[0] != seeds[1]:
-        yield "  the seed changed, so random cases are others"
+        yield "  the seed changed, so random cases differ"
     if digests[0] != digests[1]:
         short = [", ".join(sorted(digest[:12] for digest in some)) for some in digests]
-        what = "tests, grader or references" if seeds[0] == seeds[1] else "what grades depend on"
+        what = "tests, grader or references" if seeds[0] == seeds[1] else "the assignment"
         yield f"  {what} changed: {short[0]} -> {short[1]}"
     else:
         yield "  tests, grader, references and seed are the same"

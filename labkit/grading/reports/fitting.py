@@ -1,7 +1,7 @@
-"""Grades fit for any report: no text is longer than a report can bear, or holds what none may.
+"""Grades fit for any report: short texts without characters that a report cannot contain.
 
-Grading makes them so; here nothing is left to that. Texts are cut before anything else is done to
-them, so the time that a report takes is bound by the number of tests and students.
+Grading already makes them so; this module does not rely on that. Texts are cut before anything else
+is done to them, so the time for a report is bounded by the number of tests and students.
 """
 
 from dataclasses import replace
@@ -10,13 +10,13 @@ from labkit.grading.grade import Grade
 from labkit.running.reporting.explain import GradedTest
 from labkit.running.reporting.showing import MOST_CHARACTERS, clip, in_one_line, printable
 
-# Room for a text of `MOST_CHARACTERS` of which not many are escaped.
+# Room for a text of `MOST_CHARACTERS`, if not many of them are escaped.
 _MOST = 3 * MOST_CHARACTERS
 _MOST_WORD = 500
 
 
 def fit(grade: Grade) -> Grade:
-    """Return a grade with every text short and printable; one that is so already is as it was."""
+    """Return a grade with every text short and printable; such a text is not changed."""
     return replace(
         grade,
         student=line(grade.student, _MOST),
@@ -43,7 +43,7 @@ def _fit_test(test: GradedTest) -> GradedTest:
 
 
 def _text(text: str, most: int = _MOST) -> str:
-    # Nearly every text is fit, and this finds it out fast.
+    # Nearly every text is fit, and this check is fast.
     if len(text) <= most and text.replace("\n", "").isprintable():
         return text
     return clip(printable(clip(text, most), most), most)

@@ -1,16 +1,16 @@
 """Marks in the columns of a gradebook, as CSV; equal marks make equal bytes.
 
 - nbgrader: its export's columns, a row for each mark.
-- Canvas (Grades, Import): `Student`, `ID` and the other columns that name students, and one for the
-  lab. It is the export's if a title there names the lab, so Canvas fills that assignment; else its
-  import asks which one it is.
+- Canvas (Grades, Import): `Student`, `ID` and the other columns that name students, and a column
+  for the lab. If a title of the export names the lab, that column is used, so Canvas fills that
+  assignment; otherwise Canvas's import asks for the assignment.
 - Moodle: the grading worksheet as it was exported, with `Grade` filled in (in the assignment:
-  Upload grading worksheet), or the columns that name students, and one for the lab (in the
+  Upload grading worksheet), or the columns that name students, and a column for the lab (in the
   gradebook: Import, CSV file).
 
-Canvas's and Moodle's are for the students of the platform's own export. Whoever has no mark has an
-empty cell, which both leave as it is: nobody gets a 0 for being late to hand in at all. That is for
-the instructor to enter.
+The gradebooks for Canvas and Moodle list the students of the platform's own export. A student
+without a mark has an empty cell, which both platforms ignore: a missing submission is not a 0. The
+instructor may enter a 0.
 """
 
 import csv
@@ -27,7 +27,7 @@ from labkit.grading.marks.roster import Roster
 from labkit.grading.marks.students import Student
 from labkit.grading.reports.fitting import line
 
-# By column of nbgrader's export, what it says of a mark.
+# By column of nbgrader's export, the value for a mark.
 _NBGRADER: Mapping[str, Callable[[Mark], object]] = {
     "assignment": lambda mark: mark.lab,
     "duedate": lambda mark: mark.due,
@@ -54,17 +54,17 @@ _MOODLE = (
     "first name", "last name", "surname", "full name", "id number", "username", "institution",
     "department", "email address",
 )  # fmt: skip
-# Neither platform finds students by these, and students may choose what is in them.
+# Neither platform finds students by these columns, and students may choose their content.
 _NAMES = frozenset(["student", "first name", "last name", "surname", "full name"])
 _POINTS_POSSIBLE = "    Points Possible"
-# What a spreadsheet takes.
+# The limit of spreadsheets.
 _LONGEST_CELL = 32_000
 
 
 def nbgrader_csv(marks: Iterable[Mark]) -> str:
-    """Return marks in nbgrader's columns: `raw_score` is what the tests earned, `score` the mark.
+    """Return marks in nbgrader's columns: `raw_score` is the sum of the tests, `score` the mark.
 
-    The cells of scores are empty for those who handed in nothing.
+    If a student handed in nothing, the cells of the scores are empty.
     """
     return _csv([*_NBGRADER], [[cell(mark) for cell in _NBGRADER.values()] for mark in marks])
 
@@ -77,7 +77,7 @@ def check_roster(option: str, roster: Roster | None) -> None:
     """Check that a gradebook can be written for the students of a roster.
 
     Raises:
-        UsageError: there is none, or it is another platform's.
+        UsageError: the roster is missing, or is another platform's.
     """
     forms = {"--canvas": ("canvas",), "--moodle": ("moodle", "worksheet")}[option]
     exports = {
@@ -131,7 +131,7 @@ def _rows(marking: Marking, marks: Mapping[Student, Mark], titles: list[str]) ->
 
 
 def _cells(student: Student, titles: list[str]) -> list[str]:
-    """Return a line of the roster as it was, but that no name is a formula."""
+    """Return a line of the roster unchanged, except that names cannot be formulas."""
     row = student.person.row.cells if student.person is not None else {}
     cells = []
     for title in map(title_of, titles):
@@ -141,7 +141,7 @@ def _cells(student: Student, titles: list[str]) -> list[str]:
 
 
 def _points(mark: Mark | None) -> str:
-    """Return the cell of a mark, which is empty if there is none."""
+    """Return the cell of a mark; without a mark it is empty."""
     return plain(mark.total) if mark is not None and mark.exists else ""
 
 
@@ -150,7 +150,7 @@ def _most(marks: Mapping[Student, Mark]) -> int:
 
 
 def _lab_column(roster: Roster, lab: Lab) -> str:
-    """Return the title of the roster that names the lab, if just one does, else its short name."""
+    """Return the title of the roster that names the lab, if only one does, else the short name."""
     own = re.compile(rf"(?<![a-z])lab[-_ ]?0*{int(lab.number)}(?![0-9])", re.IGNORECASE)
     matches = [title for title in roster.table.titles if own.search(title)]
     real = [title for title in matches if "(real)" in title.casefold()] or matches

@@ -4,7 +4,8 @@ The page is one file that makes no request. Its charts are SVG, and its Content-
 allows its own script and style only, so nothing in a submission can run or load anything. Equal
 grades make equal bytes. Unfolding, sorting and searching need JavaScript.
 
-It is not for students: it names hidden tests and shows one student's work beside another's.
+The page is not for students: it names hidden tests and shows the work of several students side by
+side.
 """
 
 from base64 import b64encode
@@ -51,12 +52,12 @@ class _Student:
     """A row of the table of submissions.
 
     Attributes:
-        grade: what it shows.
-        name: what it calls the student.
+        grade: the grade.
+        name: the student's name.
         tasks: the points of each task.
-        alike: how many pairs it is in.
-        failed: how many tests it failed.
-        mark: what its score comes to, if that can be something else.
+        alike: the number of pairs with this submission.
+        failed: the number of failed tests.
+        mark: the mark, if it can differ from the score.
     """
 
     grade: Grade
@@ -68,7 +69,7 @@ class _Student:
 
 
 class _Alike(NamedTuple):
-    """A row of a list of pairs: what the two are called, with the score where it is a student."""
+    """A row of a list of pairs: the two names, with the score if the name is a student's."""
 
     pair: Pair
     left: str
@@ -77,7 +78,7 @@ class _Alike(NamedTuple):
 
 @dataclass(frozen=True)
 class _Section:
-    """What the template shows of one lab; `data` is what its script unfolds."""
+    """The template's values for one lab; `data` holds the texts that its script unfolds."""
 
     id: str
     name: str
@@ -108,12 +109,12 @@ def write_html(
     """Write the page.
 
     Args:
-        grades: of one lab or several.
+        grades: the grades of one lab or several.
         sources: the students' files by the grade's `submission`.
         path: the file to write.
-        labs: where mistakes in words and the starters come from, at least those of the grades.
-        marks: by student and lab, if they can be other than the scores.
-        earlier: by lab, what was handed in before.
+        labs: at least the labs of the grades; they have the starters and the texts of mistakes.
+        marks: by student and lab, if they can differ from the scores.
+        earlier: by lab, earlier submissions.
     """
     by_name = {lab.name: lab for lab in labs}
     groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
@@ -160,11 +161,11 @@ def write_html(
 
 
 def _known_sources(lab: Lab, labs: Sequence[Lab]) -> dict[str, bytes]:
-    """Return what students can copy from, by path: the engine's modules, and references if there
-    are some.
+    """Return the sources that students can copy from, by path: the engine's modules, and references
+    if the edition has some.
 
     Args:
-        lab: of the submissions.
+        lab: the lab of the submissions.
         labs: all labs of the repository.
     """
     root = root_of(lab)
@@ -185,7 +186,7 @@ def _section(
     marks: Mapping[tuple[str, str], Mark],
     known: Mapping[str, bytes],
 ) -> _Section:
-    """Return what the template shows of the grades of one lab, the best first."""
+    """Return the template's values for the grades of one lab, the best first."""
     order = sorted(grades, key=lambda grade: (-grade.score, grade.student, grade.submission))
     numbers = lab_statistics(order)
     names = short_names({grade.student for grade in order})
@@ -229,7 +230,7 @@ def _section(
 
 
 def _row(number: int) -> str:
-    """Return the name by which a submission is known to the search for pairs."""
+    """Return the name of a submission in the search for pairs."""
     return f"{number:06}"
 
 
@@ -249,7 +250,7 @@ def _data(
     copies: Sequence[Pair],
     known: Mapping[str, bytes],
 ) -> dict[str, Any]:
-    """Return what the script unfolds on demand; each message is in it once."""
+    """Return the texts that the script unfolds on demand; each message is included once."""
     messages: dict[str, int] = {}
     left = MOST_MESSAGE_BYTES
     failures: list[list[list[int]]] = []
@@ -293,7 +294,7 @@ def _data(
 
 
 def _without_rule(detail: str) -> str:
-    """Return a failure as `reporting.explain` tells it, without the rule that opens it."""
+    """Return a failure as `reporting.explain` words it, without its first line, the rule."""
     lines = detail.splitlines()
     if lines and lines[0].startswith("rule "):
         rest = dropwhile(lambda line: line.startswith(" "), lines[1:])

@@ -19,8 +19,8 @@ def report_json(grades: Sequence[Grade], marks: Iterable[Mark] | None = None) ->
     """Return grades as JSON in ASCII; `schemas/report.schema.json` describes it.
 
     Args:
-        grades: what was graded.
-        marks: if they can be other than the scores.
+        grades: the grades.
+        marks: the marks, if they can differ from the scores.
     """
     report = {"schema": SCHEMA, "grades": [fit(grade).to_json() for grade in grades]}
     if marks is not None:
@@ -32,8 +32,8 @@ def report_junit(grades: Sequence[Grade]) -> str:
     """Return grades as JUnit XML in ASCII, laid out as pytest does: a case per test.
 
     A broken rule is a `failure`; a test that could not run on the submission is an `error`, so that
-    no reader takes it for a pass. Times are 0, because equal work gives equal files. JUnit knows no
-    points: read scores from JSON or CSV.
+    no reader takes it for a pass. Times are 0, because equal work gives equal files. JUnit does not
+    have points: read scores from JSON or CSV.
     """
     root = Xml.Element("testsuites", name="labkit grade")
     total = {"tests": 0, "failures": 0, "errors": 0}

@@ -1,4 +1,4 @@
-"""Which reports an instructor asks for, and where they go."""
+"""The reports that an instructor requests, and their places."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +8,7 @@ from labkit.grading.marks.marking import MarkOptions
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """The reports of a grading, and where they go. A report without a place is not written.
+    """The reports of a grading, and their places. A report without a place is not written.
 
     Attributes:
         json: the file for all grades with all tests.
@@ -17,11 +17,11 @@ class ReportOptions:
         html: the file for the page about the cohort.
         canvas: the file for marks in Canvas's columns.
         moodle: the file for marks in Moodle's columns.
-        anonymous_key: the file for who is who, of a grading that names nobody.
+        anonymous_key: the file for names and pseudonyms, if reports have pseudonyms.
         feedback: the folder or zip for each student's page.
-        earlier: a folder or zip of earlier submissions, with which the page compares.
+        earlier: a folder or zip of earlier submissions, which the page compares with the new ones.
         anonymous: whether reports have pseudonyms in place of names.
-        marks: what turns scores into marks.
+        marks: the inputs of marks.
     """
 
     json: Path | None = None

@@ -1,29 +1,29 @@
-"""Which submissions are nearly the same, or have a known source in them: how much, and where.
+"""Which submissions are nearly the same, or contain a known source: how much, and where.
 
-A source becomes a row of tokens that says how the code is built and not how it looks: comments,
+A source becomes a row of tokens for the structure of the code, not for its looks: comments,
 docstrings, annotations of functions, layout, parentheses and last commas are dropped; a number is
 `0`, a string is `""`, and a name is `n` unless it is Python's own or the tests call it. Every `K`
-tokens in a row of one function are one fingerprint. What the starter has is taken out. Two
-submissions are as alike as the share of fingerprints that both have (Jaccard). So new names,
-another order of functions and another layout change little. A known source, which may be longer
-than what is copied from it, or shorter than what is written around it, is in a submission by the
-share of the smaller of the two.
+tokens in a row of one function are one fingerprint. The fingerprints of the starter are removed.
+The likeness of two submissions is the share of fingerprints that both have (Jaccard). So new names,
+another order of functions and another layout change little. For a known source, the share is that
+of the smaller of the two: the source may be longer than the copied part, or shorter than the code
+around the copy.
 
 The idea is that of MOSS (Schleimer, Wilkerson and Aiken, Winnowing, SIGMOD 2003), which thins the
-fingerprints out for the size of the web; ours are few enough to keep all. Pairs are found through
-their rarest fingerprints and without comparing each with each, and still none above the threshold
-is missed (prefix filtering: Bayardo, Ma and Srikant, Scaling Up All Pairs Similarity Search, WWW
-2007). copydetect on PyPI compares all pairs and needs matplotlib.
+fingerprints out for the size of the web; submissions are few enough to keep all. Pairs are found
+through their rarest fingerprints and without comparing each with each, and still none above the
+threshold is missed (prefix filtering: Bayardo, Ma and Srikant, Scaling Up All Pairs Similarity
+Search, WWW 2007). copydetect on PyPI compares all pairs and needs matplotlib.
 
-Sources are hostile: nothing here parses or compiles them. The tokens come from one regular
-expression without backtracking, in time that grows with the length.
+Sources are hostile: nothing here parses or compiles them. One regular expression without
+backtracking splits them into tokens, in time that grows with the length.
 
-What it cannot do:
-- It points at pairs to look at. It does not say who copied, nor that anybody did.
-- It misses what was rewritten from the idea: other control flow, other data structures, or a copy
+Limits:
+- It points at pairs to look at. It does not show who copied, or that a student copied at all.
+- It misses code rewritten from the idea: other control flow, other data structures, or a copy
   within one and a half times as much code of its own. Files with fewer than `FEWEST` fingerprints
   of their own are not compared.
-- It finds likeness where a lab leaves little choice. Read the pairs.
+- It reports likeness if a lab leaves little choice. Read the pairs.
 """
 
 import builtins
@@ -42,11 +42,11 @@ from labkit.grading.reading.submission import MOST_SOURCE_BYTES
 K = 8
 FEWEST = 15
 THRESHOLD = 0.4
-# Of a known source: the share, and how many fingerprints that is at least.
+# For a known source: the least share, and the least number of fingerprints.
 KNOWN_THRESHOLD, FEWEST_KNOWN = 0.7, 30
 
-# Every quantifier that could give back what it took is possessive (`++`, `*+`), and every
-# alternative takes what it began, so no input makes it slow.
+# Every quantifier that could backtrack is possessive (`++`, `*+`), and every alternative completes
+# once it has begun, so no input makes it slow.
 _TOKEN = re.compile(
     r"""
     (?P<gap>[ \t\f\r]++|\\\r?\n|\#[^\n]*+)
@@ -70,7 +70,7 @@ _PYTHON_NAMES = {
 
 
 class Token(NamedTuple):
-    """What a token is once names and values are gone, and its line, from 1."""
+    """The shape of a token without names and values, and its line, from 1."""
 
     shape: str
     line: int
@@ -78,7 +78,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True)
 class Region:
-    """Lines of one file that say the same as lines of the other; both ends included."""
+    """Lines of one file that match lines of the other file; both ends included."""
 
     left: tuple[int, int]
     right: tuple[int, int]
@@ -91,7 +91,7 @@ class Pair:
     Attributes:
         left, right: their names, in order.
         likeness: the share of fingerprints that both have, up to 1.
-        regions: where, in the order of `left`.
+        regions: the matching lines, in the order of `left`.
     """
 
     left: str
@@ -109,12 +109,12 @@ def similar_pairs(
 ) -> list[Pair]:
     """Return the pairs that are at least as alike as `threshold`, the most alike first.
 
-    Of submissions that are equal once names and layout are gone, each is paired with the first of
-    them only, and that one stands for all of them in other pairs.
+    If submissions are equal apart from names and layout, each is paired only with the first of
+    them, and the first represents all of them in other pairs.
 
     Args:
         sources: the submissions by name.
-        starter: what all of them began with.
+        starter: the starter of the lab.
         threshold: above 0, at most 1.
         most: how many pairs to return.
     """
@@ -136,12 +136,12 @@ def similar_pairs(
 def known_in(
     sources: Mapping[str, bytes], known: Mapping[str, bytes], starter: bytes, *, most: int = 200
 ) -> list[Pair]:
-    """Return where known sources are in submissions, the greatest share first.
+    """Return the places of known sources in submissions, the greatest share first.
 
     Args:
-        sources: the submissions by name: what is `left` in a pair.
-        known: other sources by name, such as the engine's modules: what is `right`.
-        starter: what all submissions began with.
+        sources: the submissions by name: `left` in a pair.
+        known: other sources by name, such as the engine's modules: `right` in a pair.
+        starter: the starter of the lab.
         most: how many pairs to return.
     """
     names = _public_names(starter)
@@ -170,7 +170,7 @@ def _greatest(
     starter_prints: set[int],
     most: int,
 ) -> list[Pair]:
-    """Return the pairs with the greatest shares, with what they have in common."""
+    """Return the pairs with the greatest shares, with their common regions."""
     pairs.sort(key=lambda pair: (-pair[0], pair[1:]))
     return [
         Pair(left, right, round(share, 3), _regions(tokens(sources[left], names),
@@ -180,11 +180,11 @@ def _greatest(
 
 
 def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
-    """Return the tokens of a source, also of one that is not Python; see the module for the rules.
+    """Return the tokens of a source, which need not be Python; see the module for the rules.
 
     Args:
-        source: of it, as many bytes as may be handed in are read.
-        names: those to keep besides Python's own.
+        source: the source; at most as many bytes as may be handed in are read.
+        names: the names to keep besides Python's own.
     """
     text = source[:MOST_SOURCE_BYTES].decode("utf-8", "replace")
     row: list[Token] = []
@@ -207,7 +207,7 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
         if word in ")]}" and row and row[-1].shape == ",":
             row.pop()
         dropped = annotations.has(word, depth) or word in "()"
-        # Parentheses come and go with the layout; texts side by side are one text.
+        # Parentheses vary with the layout; adjacent texts are one text.
         if not dropped and not (kind == "text" and row and row[-1].shape == '""'):
             row.append(Token(_shape(str(kind), word, names), line))
         line += word.count("\n")
@@ -216,15 +216,15 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
 
 
 class _Annotations:
-    """Tells which words in the head of a `def` annotate: a copier takes them out."""
+    """Finds the words in the head of a `def` that annotate: a copier removes them."""
 
     def __init__(self) -> None:
-        # How deep in brackets the `def` is whose head is read, -1 for none.
+        # The depth in brackets of the `def` whose head is read, -1 for none.
         self._depth = -1
         self._inside = False
 
     def has(self, word: str, depth: int) -> bool:
-        """Take the next word, at this depth behind it; return whether it annotates."""
+        """Take the next word, with the depth after it; return whether it annotates."""
         if word == "def":
             self._depth, self._inside = depth, False
         elif self._depth >= 0:
@@ -238,7 +238,7 @@ class _Annotations:
         return self._inside
 
     def end_line(self, depth: int) -> None:
-        """Take the end of a line: a head goes on only inside of brackets."""
+        """Take the end of a line: a head continues only inside brackets."""
         if depth <= self._depth:
             self._depth, self._inside = -1, False
 

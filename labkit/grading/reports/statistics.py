@@ -1,4 +1,4 @@
-"""What a cohort's grades say about a lab: which tests are hard, and which tell students apart.
+"""Statistics of a cohort's grades in a lab: which tests are hard, and which separate students.
 
 - *Difficulty* of a test is the share that passed it (0 hard, 1 easy), as in Lord and Novick,
   Statistical Theories of Mental Test Scores, 1968, chapter 15.
@@ -27,8 +27,8 @@ class Item:
         name, rule, task, points, visibility: as in the grades.
         passed: how many attempts passed it.
         difficulty: the share of attempts that passed it.
-        discrimination: -1 to 1; None where it is undefined: everybody or nobody passed the test,
-            all scored the same on the others, or there are fewer than three attempts.
+        discrimination: -1 to 1; None if it is undefined: all or none passed the test, all scored
+            the same on the others, or there are fewer than three attempts.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Statistics:
         submissions: how many grades there are.
         attempts: how many of them have a test that got as far as the student's code; `items` and
             `tasks` count only these, because an untouched starter says nothing about a test.
-        max_score: what can be reached.
+        max_score: the points that can be reached.
         mean, median: of all scores; None without submissions.
         histogram: how many scores are in each tenth of `max_score`; the last includes it.
         items: the tests, in the order of the lab; empty without attempts.
@@ -102,7 +102,7 @@ def lab_statistics(grades: Sequence[Grade]) -> Statistics:
 def is_attempt(grade: Grade) -> bool:
     """Whether a test of this grade got as far as the student's code.
 
-    Tests that need no submission pass for everybody; they have no points and do not count.
+    Tests that need no submission pass for every student; they have no points and do not count.
     """
     tried = (test for test in grade.tests if test.task is not None)
     return grade.fault is None and any(not test.kind.is_waiting for test in tried)

@@ -1,6 +1,6 @@
-"""How grades read in a terminal: one in full, many as a table with what they come to.
+"""Grades in a terminal: a single grade in full, several as a table with a summary.
 
-Colour only repeats what the words say; without a terminal it is plain text.
+Colour only repeats the words; without a terminal, the output is plain text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,8 +42,8 @@ def report_text(
         grades: at least one.
         labs: by folder name, at least those of the grades.
         colour: whether to use colours.
-        width: columns, for the table of many.
-        marks: by student and lab, if they can be other than the scores.
+        width: columns, for the table of several grades.
+        marks: by student and lab, if they can differ from the scores.
     """
     if len(grades) == 1:
         lab = labs[grades[0].lab]
@@ -131,7 +131,7 @@ def _mode(grade: Grade) -> str:
 
 
 def _note(grade: Grade, lab: Lab) -> str:
-    """Return what to know about a grade in a few words: why nothing ran, or a common mistake."""
+    """Return a short note on a grade: why nothing ran, or a common mistake."""
     if grade.doubt is not None:
         return _short(grade.doubt)
     if grade.fault is not None:

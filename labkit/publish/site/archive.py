@@ -1,6 +1,7 @@
-"""What a browser's Python unpacks: the course's own files, and the packages that they import.
+"""The archives for a browser's Python: the course's own files, and the packages that they import.
 
-Modules are found, not listed: whatever the browser's verbs import, directly or through others.
+Modules are not listed but derived: they are those that the browser's verbs import, directly or
+through others.
 """
 
 import re
@@ -28,7 +29,7 @@ _LAB_FILES = (FACTS, "test_lab.py", HINTS, PREDICTIONS, MISTAKES, RACE)
 # Parts of packages for people, for type checkers, for their own tests, or to be run from a shell.
 _NO_SUFFIXES = (".pyc", ".pyi", ".typed", ".so", ".exe", ".rst", ".md")
 _NO_FOLDERS = ("__pycache__", "tests", "bin", "sboms")
-# Folders of which reports and solutions, Python in a terminal's colours, need these files only.
+# Reports and solutions, Python in a terminal's colours, need only these files of these folders.
 _FILES_KEPT = {
     PurePosixPath("pygments/lexers"): (
         "__init__.py", "_mapping.py", "python.py", "special.py", "data.py", "diff.py",
@@ -36,7 +37,7 @@ _FILES_KEPT = {
     PurePosixPath("pygments/formatters"): ("__init__.py", "_mapping.py", "terminal.py"),
     PurePosixPath("pygments/styles"): ("__init__.py", "_mapping.py", "default.py", "monokai.py"),
 }  # fmt: skip
-# The widths of characters by version of Unicode, of which rich reads the last.
+# The widths of characters by version of Unicode; rich reads only the last version.
 _WIDTHS = re.compile(r"rich/_unicode_data/unicode(\d+)-(\d+)-(\d+)\.py")
 
 
@@ -44,9 +45,9 @@ def make_archive(course: Path, root: Path) -> dict[str, bytes]:
     """Return the files of the course by path, which a browser unpacks into a folder.
 
     Args:
-        course: where the labs come from: the repository, or a student edition. What that leaves out
-            of them is not in its archive.
-        root: the repository, for the code: no student edition has the browser's.
+        course: the source of the labs: the repository, or a student edition. The archive lacks the
+            files that the edition lacks.
+        root: the repository, for the code: student editions lack the browser's code.
 
     Raises:
         UsageError: a file is missing.

@@ -1,4 +1,4 @@
-"""What the bench of each lab reads: the course and its packages as archives, labs, references."""
+"""The files of the bench: the course and its packages as archives, labs, references."""
 
 import json
 from pathlib import Path
@@ -14,8 +14,8 @@ def write_bench(course: Path, root: Path, folder: Path) -> None:
     """Write the data of the bench.
 
     Args:
-        course: the repository, or a student edition. Of that there are no references, but what
-            these give for the strip's examples.
+        course: the repository, or a student edition. For an edition no references are written, only
+            their results for the strip's examples.
         root: the repository.
         folder: the site's folder `bench`.
 
@@ -35,7 +35,7 @@ def write_bench(course: Path, root: Path, folder: Path) -> None:
 
 
 def write_archives(course: Path, root: Path, folder: Path) -> None:
-    """Write what a browser's Python unpacks; see `write_bench`."""
+    """Write the archives for a browser's Python; see `write_bench`."""
     for name, files in (("course", make_archive(course, root)), ("python", make_packages())):
         (folder / f"{name}.zip").write_bytes(packed(files, compressed=True))
 

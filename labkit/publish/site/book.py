@@ -2,7 +2,7 @@
 
 Each document becomes a page; a link to another file of the repository leads to a page of that file.
 A section after a line `<!-- page -->` becomes a page of its own, between the tracks of its phase;
-what stands between `<!-- site` and `-->`, a comment elsewhere, is shown.
+text between `<!-- site` and `-->`, elsewhere a comment, is shown.
 """
 
 import posixpath
@@ -22,7 +22,7 @@ _MAP = "upstream/README.md"
 # The folder of a phase with pages that belong to no lab.
 _GUIDE = "guide"
 _FOR_INSTRUCTORS = ("INSTRUCTORS.md", "KILL_MATRIX.md")
-# What only the student edition shows, and comments such as the markers of generated parts.
+# Text for the student edition only, and comments such as the markers of generated parts.
 _COMMENT = re.compile(r"^<!--(?! page -->).*?-->\n", re.MULTILINE | re.DOTALL)
 _SITE = re.compile(r"^<!-- site\n(.*?)^-->\n", re.MULTILINE | re.DOTALL)
 # A line that begins with an issue's number: the generator takes it for a heading.
@@ -31,8 +31,8 @@ _OWN_PAGE = re.compile(r"^<!-- page -->\n+(?=## )", re.MULTILINE)
 # The bench's folder is beside `labs`. The generator turns the path of the script, as seen from the
 # document `labs/03.md`, into that of its page, `labs/03/`; `data-base` is as the page sees it.
 _TOP = """
-[Write and run it on this page](#write-it-here), with nothing to install. Commands such as
-`make lab` are for the course on a machine of your own.
+[Write and run your code on this page](#write-it-here), without installing anything. Commands such
+as `make lab` are for the course on your own machine.
 """
 _BENCH = """
 ## Write it here
@@ -51,11 +51,11 @@ Nav = list[dict[str, "str | Nav"]]
 
 @dataclass
 class Book:
-    """What the generator reads.
+    """The input of the generator.
 
     Attributes:
         pages: Markdown by path below the generator's folder of documents.
-        images: what pages show, likewise.
+        images: the images that pages show, likewise.
         nav: the pages in reading order, in the generator's form: title -> path, or section -> rows.
     """
 
@@ -74,13 +74,13 @@ def read_book(root: Path) -> Book:
 
 
 class _Reader:
-    """Reads documents, and whatever they link to, until nothing new is found."""
+    """Reads documents and all files that they link to, until every linked file is read."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.book = Book()
         self.labs = find_labs(root)
-        # Where the pages of documents are, and of sections that are pages of their own.
+        # The places of pages: of documents, and of sections that are pages of their own.
         self.places: dict[str, str] = {}
         self.cut: dict[tuple[str, str], str] = {}
         self.texts: dict[str, str] = {}
@@ -100,7 +100,7 @@ class _Reader:
         return self.book
 
     def _add(self, name: str) -> None:
-        """Read a document, cut it into pages, and let it wait to be written."""
+        """Read a document, cut it into pages, and queue it for writing."""
         text = _as_book((self.root / name).read_text("utf-8"))
         self.places[name] = _place(name)
         whole, *own = _OWN_PAGE.split(text)
@@ -121,7 +121,7 @@ class _Reader:
             self.book.pages[place] = relink(self.texts[place], self._resolver(name, place))
 
     def _resolver(self, name: str, place: str) -> Callable[[str, bool], str]:
-        """Return what maps a target in document `name` to one on the page at `place`."""
+        """Return a function that maps a target in document `name` to one on the page at `place`."""
 
         def resolve(target: str, is_image: bool) -> str:
             if leads_out(target):
@@ -215,7 +215,7 @@ class _Reader:
 
 
 def _as_book(text: str) -> str:
-    """Return a document with what only the site shows, and without what it does not."""
+    """Return a document with the text for the site, and without the text that the site omits."""
     text = _COMMENT.sub("", _SITE.sub(r"\1", text))
     # GitHub reads Markdown in a folded block; the generator does so if the tag says it.
     text = re.sub("^<details>$", '<details markdown="1">', text, flags=re.MULTILINE)
@@ -230,7 +230,7 @@ def _with(place: str, anchor: str) -> str:
 
 
 def _place(name: str) -> str:
-    """Return where the page of a document is: `labs/03.md`, `phase-16.md`, `contributing.md`."""
+    """Return the place of a document's page: `labs/03.md`, `phase-16.md`, `contributing.md`."""
     lab = re.fullmatch(r"phase-[^/]+/labs/lab-(\d+)-[^/]+/README\.md", name)
     if lab:
         return f"labs/{lab[1]}.md"

@@ -1,4 +1,4 @@
-"""What must hold of a built site: each link leads somewhere, no page fetches elsewhere, sizes."""
+"""Checks of a built site: every link has a target, pages fetch nothing from other hosts, sizes."""
 
 import gzip
 import re
@@ -17,7 +17,7 @@ _IMPORT = re.compile(r"""\b(?:from|import)\s*["'](\./[^"']+)["']""")
 
 
 class Page(HTMLParser):
-    """What a page links to, what it fetches when it opens or is scrolled, and its anchors."""
+    """The links of a page, the files that it fetches when opened or scrolled, and its anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what one element says."""
+        """Note the links and anchors of one element."""
         attributes = {name: value or "" for name, value in attrs}
         self.anchors |= {attributes[name] for name in ("id", "name") if name in attributes}
         if tag == "a" and "href" in attributes:
@@ -42,8 +42,8 @@ def check_site(folder: Path) -> None:
     """Check a built site.
 
     Raises:
-        LabkitError: a link leads nowhere, something comes from another host, or it is too large.
-            The message names the page and each cause.
+        LabkitError: a link has no target, a page fetches from another host, or the site is too
+            large. The message names the page and each cause.
     """
     folder = folder.resolve()
     pages = {path: Page(path.read_text("utf-8")) for path in sorted(folder.rglob("*.html"))}
@@ -52,12 +52,12 @@ def check_site(folder: Path) -> None:
         wrong = [*_too_large(folder), *_too_heavy(folder, pages)]
     if wrong:
         raise LabkitError(
-            "the site is not right:\n" + "\n".join(f"  {complaint}" for complaint in wrong)
+            "the site has faults:\n" + "\n".join(f"  {complaint}" for complaint in wrong)
         )
 
 
 def _complaints(path: Path, pages: dict[Path, Page], folder: Path) -> list[str]:
-    """Return what is wrong with the links of one page."""
+    """Return the faults of the links of one page."""
     page, name = pages[path], path.relative_to(folder).as_posix()
     complaints = [
         f"{name}: fetches {target} from another host"
@@ -76,7 +76,7 @@ def _complaints(path: Path, pages: dict[Path, Page], folder: Path) -> list[str]:
 
 
 def _where(path: Path, target: str, folder: Path) -> tuple[Path | None, str]:
-    """Return the file that a link leads to (None: outside of the site), and the anchor in it."""
+    """Return the target file of a link (None: outside the site), and the anchor in it."""
     parts = urlsplit(target)
     file = path
     if parts.path:
@@ -95,7 +95,7 @@ def _too_large(folder: Path) -> list[str]:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return how many bytes the files of a folder have."""
+    """Return the number of bytes of all files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -113,10 +113,10 @@ def _too_heavy(folder: Path, pages: dict[Path, Page]) -> list[str]:
 
 
 def page_bytes(path: Path, page: Page, folder: Path) -> int:
-    """Return what the first view of a page loads, in bytes as they are sent: texts with gzip.
+    """Return the bytes that the first view of a page loads, as they are sent: texts with gzip.
 
-    That is the page, its styles, scripts with what these import, and images: a browser may load
-    even those that are marked as lazy.
+    They are the page, its styles, its scripts and their imports, and images: a browser may load
+    even images that are marked as lazy.
     """
     targets = (target for target in (*page.fetched, *page.lazy) if not leads_out(target))
     resources = [_where(path, target, folder)[0] for target in targets]

@@ -1,6 +1,7 @@
 """`make site`: the course as a static folder, and `make site ARGS=--serve`, which shows it.
 
-The folder is built beside its place and moved there when it is right, so none is ever half built.
+The folder is built beside its place and moved there when it has passed the checks, so the place
+never has a half-built site.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from labkit.publish.withheld import check_withheld
 
 NAME = "The text path, by hand"
 STUDENT = "student"
-# In a built folder: what it was made of. Where it is missing, the folder is not ours to replace.
+# A file in a built folder, with the digest of its sources. A folder without it is not replaced.
 MADE_OF = "made-of.txt"
 _FRONT_END = "site"
 _SOURCES = (
@@ -38,9 +39,9 @@ _SOURCES = (
 )  # fmt: skip
 # The tests of a class share a page, and each process has a browser.
 _PROCESSES = ("-p", "xdist.plugin", "-n", "auto", "--maxprocesses", "4", "--dist", "loadscope")
-# `make test` has the one that is left out, and needs no site for it.
+# `make test` runs the file that is left out here, which needs no site.
 _TESTS = ("tests/site", "--ignore=tests/site/test_smoke.py")
-# Not built from: what students write, and what programs leave behind.
+# Not sources of a site: files that students write, and files that programs leave.
 _NO_SOURCES = ("starter.py",)
 _NO_SUFFIXES = (".bak", ".pyc")
 
@@ -50,18 +51,18 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--out", type=Path, metavar="FOLDER", help="default: build/site, or build/site-student")
     add("--edition", choices=["full", STUDENT], default="full",
-        help="student: without solutions, known bugs and what only instructors need")  # fmt: skip
-    add("--serve", action="store_true", help="show it at http://127.0.0.1:8000/, built if need be")
+        help="student: without solutions, known bugs and files for instructors")  # fmt: skip
+    add("--serve", action="store_true", help="serve it at http://127.0.0.1:8000/, built if needed")
     add("--port", type=int, default=PORT, metavar="N", help=f"for --serve (default {PORT})")
-    add("--test", action="store_true", help="build it, and try it in a browser: tests/site")
+    add("--test", action="store_true", help="build it, and test it in a browser: tests/site")
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Build the site; serve or test it if asked. Return 0, or pytest's exit code.
+    """Build the site; serve or test it on request. Return 0, or pytest's exit code.
 
     Raises:
         UsageError: an option has a wrong value, or a tool is missing.
-        LabkitError: the built site is not right, or one of its builders failed.
+        LabkitError: the built site has faults, or one of its builders failed.
     """
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port is {args.port}, but must be 0 to 65535")
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
         serve(out, args.port)
     else:
         own = f"{' --edition student' if student else ''}{f' --out {args.out}' if args.out else ''}"
-        print(f"To look at it: make site ARGS='--serve{own}'")
+        print(f"To view it: make site ARGS='--serve{own}'")
     return 0
 
 
@@ -88,15 +89,15 @@ def build(root: Path, out: Path, made_of: str, student: bool) -> None:
     Args:
         root: the repository.
         out: the folder to write.
-        made_of: the digest of what it is made of.
-        student: whether it is that of the student edition.
+        made_of: the digest of its sources.
+        student: whether it is the site of the student edition.
 
     Raises:
-        UsageError: `out` is something else than an older site, or a tool is missing.
+        UsageError: `out` is not an older site, or a tool is missing.
         LabkitError: see `run`.
     """
     if out.exists() and not (out / MADE_OF).exists() and (out.is_file() or any(out.iterdir())):
-        raise UsageError(f"{out} is no site that was built here; name a new folder with --out")
+        raise UsageError(f"{out} is not a site that was built here; name a new folder with --out")
     began = time.monotonic()
     frontend.install(root / _FRONT_END)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -123,7 +124,7 @@ def build(root: Path, out: Path, made_of: str, student: bool) -> None:
 
 
 def _check_withheld(folder: Path, root: Path) -> None:
-    """Check all that was built, because the bench is made of other files than the edition's."""
+    """Check all built files, because the bench is also made from files outside the edition."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     files = ((path.relative_to(folder).as_posix(), path.read_bytes()) for path in paths)
     check_withheld(files, find_labs(root), "the student's site")

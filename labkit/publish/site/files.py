@@ -10,7 +10,7 @@ _LINES = re.compile(r"L(\d+)(?:-L?\d+)?")
 
 
 def place_of(name: str) -> str:
-    """Return where in the book the page of a file or folder is, as a path of Markdown.
+    """Return the place in the book of the page of a file or folder, as a path of Markdown.
 
     Args:
         name: its path in the repository.

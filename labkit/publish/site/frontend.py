@@ -1,4 +1,4 @@
-"""The front end of the site: what npm installs and esbuild bundles, from the folder `site`."""
+"""The front end of the site, from the folder `site`: npm installs it, and esbuild bundles it."""
 
 import hashlib
 import shutil
@@ -12,13 +12,13 @@ _INSTALL = "On Debian and Ubuntu: apt-get install nodejs npm. On macOS: brew ins
 
 
 def install(source: Path) -> None:
-    """Install what `package-lock.json` names, once.
+    """Install the packages of `package-lock.json`, once.
 
     Args:
         source: the folder `site` of the repository.
 
     Raises:
-        UsageError: there is no node or npm, or node is too old.
+        UsageError: node or npm is missing, or node is too old.
         LabkitError: npm failed.
     """
     _check_tools()
@@ -27,7 +27,7 @@ def install(source: Path) -> None:
     if stamp.exists():
         return
     print("Installing site/package-lock.json ...", flush=True)
-    _run(["npm", "ci", "--silent"], source, "Is there a network? The same command tries again.")
+    _run(["npm", "ci", "--silent"], source, "Check the network, then run the same command again.")
     stamp.touch()
 
 
@@ -41,10 +41,10 @@ def run_program(source: Path, program: str, folder: Path) -> None:
 
 
 def test(source: Path) -> None:
-    """Run the tests of what needs no browser.
+    """Run the tests that need no browser.
 
     Raises:
-        LabkitError: one failed; the message is the runner's.
+        LabkitError: a test failed; the message is the runner's.
     """
     _run(["npm", "test", "--silent"], source)
 

@@ -1,7 +1,7 @@
 """From the book's Markdown to pages: Zensical's configuration, and a run of it.
 
-Zensical because the makers of MkDocs Material maintain it as the successor, because it builds this
-book in three seconds, and because its pages ask no other host for anything once web fonts are off.
+Zensical is used for three reasons: the makers of MkDocs Material maintain it as the successor, it
+builds this book in three seconds, and without web fonts its pages send no request to another host.
 """
 
 import json
@@ -51,7 +51,7 @@ def configuration(book: Book, name: str) -> dict[str, Any]:
             "font": False,
             "features": _FEATURES,
             "palette": [
-                # As the system has it, until the reader wants it otherwise.
+                # The system's choice, until the reader makes another.
                 _palette("(prefers-color-scheme)", None, "dark", "lucide/sun-moon"),
                 _palette("(prefers-color-scheme: dark)", "slate", "light", "lucide/moon"),
                 _palette("(prefers-color-scheme: light)", "default", "the system's", "lucide/sun"),
@@ -65,7 +65,7 @@ def configuration(book: Book, name: str) -> dict[str, Any]:
 
 
 def _palette(media: str, scheme: str | None, next_scheme: str, icon: str) -> dict[str, Any]:
-    """Return colours, with the button that leads to the next ones."""
+    """Return a set of colours, with the button that switches to the next set."""
     return {
         "media": media,
         **({"scheme": scheme, "primary": "indigo", "accent": "indigo"} if scheme else {}),

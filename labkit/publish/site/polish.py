@@ -1,6 +1,7 @@
-"""What is done to the generated pages: links that lead out say so, and a policy keeps all in.
+"""Changes to the generated pages: outward links are marked, and a policy forbids other hosts.
 
-What nobody sees goes: white space of the generator's templates, and marks of code without a colour.
+Invisible text is removed: white space of the generator's templates, and marks of code without a
+colour.
 """
 
 import base64
@@ -10,10 +11,10 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-# What the generator brings that no page of this book uses.
+# Files of the generator that no page of this book uses.
 _UNUSED = ("404.html", "sitemap.xml", "assets/stylesheets/classic")
 _OUTWARD = re.compile(r'<a\b([^>]*?\bhref="(?:https?:|mailto:)[^"]*"[^>]*)>(.*?)</a>', re.DOTALL)
-# What stands as it is, or white space with a line break in it.
+# Verbatim elements, or white space with a line break in it.
 _BREAKS = re.compile(r"<(pre|script|style|textarea)\b.*?</\1>|\s*\n\s*", re.DOTALL)
 # Names and spaces, which have the colour of all code.
 _COLOURLESS = re.compile(r'<span class="[nw]">([^<]*)</span>')
@@ -28,7 +29,7 @@ _LEAVES = '<span class="md-visually-hidden"> (leads out of this site)</span>'
 
 
 def polish(folder: Path) -> None:
-    """Change the pages of a folder, and take out what no page uses."""
+    """Change the pages of a folder, and remove files that no page uses."""
     for name in _UNUSED:
         path = folder / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -42,9 +43,9 @@ def polish(folder: Path) -> None:
 
 
 def squeeze(page: str) -> str:
-    """Return a page whose lines are not indented, and none empty, but for what is verbatim.
+    """Return a page without indented or empty lines, except in verbatim elements.
 
-    In that, names and spaces of code are not marked, nor line numbers twice.
+    In verbatim elements, marks of names and spaces, and second marks of line numbers, are removed.
     """
 
     def shortened(match: re.Match[str]) -> str:
@@ -60,11 +61,11 @@ def mark_outward(page: str) -> str:
 
 
 def policy(pages: Iterable[str], scripts: Iterable[str]) -> str:
-    """Return the content security policy of a site: nothing comes from, or goes to, another host.
+    """Return the content security policy of a site, which forbids requests to other hosts.
 
     Args:
-        pages: the HTML of its pages. What the generator wrote into them may run, by its hash.
-        scripts: the generator's scripts; the style that they make themselves holds, by its hash.
+        pages: the HTML of its pages. The generator's inline code in them may run, by its hash.
+        scripts: the generator's scripts; the style that they make is allowed by its hash.
     """
     inline = {script for page in pages for script in _INLINE.findall(page)}
     styles = {style for script in scripts for style in _STYLE.findall(script)}

@@ -25,7 +25,7 @@ _ALWAYS = {
     **_ISOLATED,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    # The browser asks again each time, and gets 304 for what has not been built anew.
+    # The browser sends a request each time, and gets 304 for a file that was not rebuilt.
     "Cache-Control": "no-cache",
 }
 _TYPES = {
@@ -42,7 +42,7 @@ _COMPRESSED = {".css", ".html", ".js", ".json", ".mjs", ".svg", ".txt"}
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Serves the files of a folder; texts are compressed, as other hosts do."""
+    """Serves the files of a folder; texts are compressed, as by other hosts."""
 
     protocol_version = "HTTP/1.1"
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, **_TYPES}  # noqa: RUF012
@@ -59,7 +59,7 @@ class _Handler(SimpleHTTPRequestHandler):
         super().end_headers()
 
     def send_head(self) -> BytesIO | BinaryIO | None:
-        """Send the headers of a file; return its content as it is sent."""
+        """Send the headers of a file; return its content in the form to send."""
         file = Path(self.translate_path(self.path))
         if file.is_dir() and self.path.partition("?")[0].endswith("/"):
             file /= "index.html"
@@ -82,7 +82,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return BytesIO(data)
 
     def log_request(self, code: Any = "-", size: Any = "-") -> None:
-        """Say nothing of what was found."""
+        """Print nothing for an answered request."""
 
 
 def make_server(folder: Path, port: int = PORT) -> ThreadingHTTPServer:
@@ -100,7 +100,7 @@ def make_server(folder: Path, port: int = PORT) -> ThreadingHTTPServer:
             raise
         why = "is taken" if error.errno == errno.EADDRINUSE else "may not be used"
         raise UsageError(
-            f"port {port} {why}; stop what runs there, or name another one: "
+            f"port {port} {why}; stop the program that uses it, or name another port: "
             f"make site ARGS='--serve --port {port + 1 if port >= 1024 else PORT}'"
         ) from None
 

@@ -1,11 +1,11 @@
 """The autograder of one lab for Classroom 50. Started in a student's checkout without arguments, it
 leaves `result.json` there.
 
-It only sets the grader up: in an environment of its own, and as root where sudo asks for no
-password, so that the submission can run as another user. What it starts starts in its own folder,
-and imports nothing from the checkout.
+It only sets the grader up: in an environment of its own, and as root if sudo needs no password, so
+that the submission can run as another user. The programs that it starts run in its own folder, and
+import nothing from the checkout.
 
-Exit codes: 0 graded, 3 the grader could not work here.
+Exit codes: 0 graded, 3 the grader could not run here.
 """
 
 from __future__ import annotations
