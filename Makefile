@@ -10,10 +10,10 @@ ARGS ?=
 
 setup = @command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found: install Python 3.11 or newer."; exit 1; }; \
 	$(PYTHON) -I labkit/student/bootstrap.py
-# -P: a file that lies around, a submission perhaps, is never imported.
+# -P: a stray file, perhaps a submission, is never imported.
 labkit = .venv/bin/python -P -m labkit
 track = $(if $(TRACK),LAB_TRACK='$(TRACK)')
-# A failing test, a "no" (1), or a test that had to be killed (137) is no error of make's, but in CI.
+# A failing test, a "no" (1), or a test that had to be killed (137) is not an error of make, except in CI.
 quietly = || { code=$$?; case $$code in 1|137) test -z "$$CI" ;; *) false ;; esac || exit $$code; }
 
 # Two more than there are processors: tests often wait for processes of their own.
@@ -27,40 +27,40 @@ check test: export PYTHONDONTWRITEBYTECODE =
 
 help:
 	@echo "For students"
-	@echo "  make lab               grade your starter.py of the next unfinished lab"
+	@echo "  make lab               grade the starter.py of your next unfinished lab"
 	@echo "  make lab N=03          ... of lab 03;  make lab N=03 T=2  only its task 2;  ARGS=-s  for pytest"
-	@echo "  make watch             run a lab whenever you save, and go on to the next when it passes"
-	@echo "  make progress          where you are on the ladder, and which layers of the pipeline are yours"
-	@echo "  make predict N=03      before you write it: what will the code do? nothing is graded"
-	@echo "  make hint              a hint for where you are, one level deeper each time;  N=03 T=2  for a task"
-	@echo "  make race N=04         how fast yours is, beside the reference and a naive version (01, 03, 04, 07, 09)"
+	@echo "  make watch             run a lab whenever you save; once it passes, go on to the next"
+	@echo "  make progress          your place on the ladder, and which layers of the pipeline are yours"
+	@echo "  make predict N=03      questions before you write code: what will it do? nothing is graded"
+	@echo "  make hint              a hint for your current task, one level deeper each time;  N=03 T=2  for a task"
+	@echo "  make race N=04         the speed of your code, beside the reference and a naive version (01, 03, 04, 07, 09)"
 	@echo "  make solution N=03     the reference, once you have passed"
 	@echo "  make reset N=03        a fresh starter.py (asks first, keeps a backup)"
-	@echo "  make demo              the pipeline live in the terminal, your layers in it; ARGS=--help for more"
+	@echo "  make demo              the pipeline live in the terminal, with your layers in it; ARGS=--help for more"
 	@echo "  make demo N=03         one layer beside the naive way, piece by piece (03, 04, 01, 05 to 09)"
 	@echo "  make demo TRACK=advanced   ... on a real vocabulary, with the advanced labs"
 	@echo "  make serve             a server with a page to watch it; LAB_IMPL=starter puts your layers in it"
 	@echo "  make stream            requests of a file, side by side in the terminal; ARGS=requests.json"
-	@echo "  make tokenizer         look at a real one; ARGS='PATH-OR-NAME --text \"...\"'"
+	@echo "  make tokenizer         look at a real tokenizer; ARGS='PATH-OR-NAME --text \"...\"'"
 	@echo "  make upstream          the real engines' sources that the reading map leads to (87 MB)"
 	@echo "  make bundle N=03       the zip to hand in"
 	@echo "For instructors"
 	@echo "  make reference N=03    the lab's tests on the reference solution"
 	@echo "  make bug N=03          the lab's known bugs;  B=NAME  runs the tests on one"
-	@echo "  make grade ARGS='PATH' grade what was handed in, walled off; ARGS=--help for more"
+	@echo "  make grade ARGS='PATH' grade submissions in a sandbox; ARGS=--help for more"
 	@echo "  make student-edition OUT=FOLDER   the course without solutions, to hand out"
-	@echo "  make site              the course as a site, labs and all; ARGS=--serve shows it (needs node)"
+	@echo "  make site              the course as a site, labs included; ARGS=--serve shows it (needs node)"
 	@echo "  make gradescope N=03   the autograder zip of a lab for Gradescope"
 	@echo "  make classroom50 N=03  the autograder of a lab for Classroom 50"
 	@echo "  make test              every test of the repository, on the references; ARGS=tests/engine  one room's"
 	@echo "For maintainers"
 	@echo "  make check             all gates: labs, kill matrix, promises, imports, style, types; ARGS=--changed"
-	@echo "  make soak              the randomised tests for long, and all mutants; ARGS=PART  one part"
+	@echo "  make soak              the randomised tests with many more examples, and all mutants; ARGS=PART  one part"
 	@echo "  make bench             benchmarks, as ratios to a named peer; ARGS=stops  one group"
 	@echo "  make oracles           compare with real peers, and try real clients (downloads 870 MB; npm for some;  ARGS=--here  none)"
 	@echo "  make pythons           labs and tests on Debian's own Pythons, each in a chroot (as root); ARGS=--help"
 	@echo "  make matrix            write the generated parts of pages: ladder, kill matrix, files of labs"
-	@echo "  make lock              write requirements/*.txt anew from pyproject.toml (needs uv)"
+	@echo "  make lock              rewrite requirements/*.txt from pyproject.toml (needs uv)"
 
 lab:
 	$(setup) core

@@ -1,7 +1,7 @@
-"""`python -m labkit`: the verbs of `labkit/verbs`, behind one parser.
+"""`python -m labkit`: the verbs of `labkit/verbs` in one parser.
 
-A student edition has the table of the students' verbs alone, and what that leads to. So the tables
-are looked for, and no import here leads to the others.
+A student edition has only the table of the students' verbs and the modules that this table needs.
+So the tables are looked up by name, and no import here needs the others.
 """
 
 import argparse
@@ -17,12 +17,12 @@ from labkit.errors import LabkitError
 from labkit.verbs import Declare, Run, Table
 
 _AUDIENCES = ("students", "instructors", "maintainers")
-# What follows these verbs is read by another parser.
+# The words after these verbs are parsed elsewhere.
 _PASSED_ON = ("demo", "serve")
 
 
 def main(argv: list[str], root: Path = ROOT) -> int:
-    """Run one verb. Returns 0, 1 (tests or gates failed), 2 (usage), or 3 (grading broke off)."""
+    """Run one verb; return 0, 1 (tests or gates failed), 2 (usage) or 3 (grading broke off)."""
     try:
         args = _parse(argv, root)
         run: Run = args.run
@@ -34,7 +34,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         print("\nStopped.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has left (`make lab | head`); nothing more can be said.
+        # The reader of our output has ended (`make lab | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -45,20 +45,20 @@ def main(argv: list[str], root: Path = ROOT) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """One whose complaint is one line, as that of any other mistake; subparsers are of it too."""
+    """A parser whose error is one line, like all our errors; subparsers are of this class too."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and where the rest is told; exit with 2."""
-        self.exit(2, f"labkit: {message}; `{self.prog} --help` tells what it takes\n")
+        """Print the error and the command for help; exit with 2."""
+        self.exit(2, f"labkit: {message}; `{self.prog} --help` shows its options\n")
 
 
 def _parse(argv: list[str], root: Path) -> argparse.Namespace:
-    """Return the options of the verb that was called, and what runs it."""
+    """Return the options of the verb that was called, with its function `run`."""
     tables = _tables()
     shown = _shown(tables, root)
     parser = _Parser(
         prog="python -m labkit",
-        description="Run, check and grade the labs. `VERB --help` shows what a verb takes.",
+        description="Run, check and grade the labs. `VERB --help` shows the options of a verb.",
         epilog=_list_of_verbs(shown),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -66,7 +66,9 @@ def _parse(argv: list[str], root: Path) -> argparse.Namespace:
     if argv and not argv[0].startswith("-") and argv[0] not in verbs:
         names = ", ".join(name for table in shown for name in table.verbs)
         parser.error(f"there is no verb {argv[0]!r}; the verbs are {names}")
-    commands = parser.add_subparsers(required=True, metavar="VERB", help="one of those below")
+    commands = parser.add_subparsers(
+        required=True, metavar="VERB", help="a verb of the lists below"
+    )
     for name, (does, declare) in verbs.items():
         command = commands.add_parser(name, description=f"{does[0].upper()}{does[1:]}.")
         if name in argv[:1]:
@@ -77,7 +79,7 @@ def _parse(argv: list[str], root: Path) -> argparse.Namespace:
 
 
 def _declared(declare: Declare | str, command: argparse.ArgumentParser) -> Run:
-    """Declare the options of a verb; return what runs it."""
+    """Declare the options of a verb; return the function that runs it."""
     if not isinstance(declare, str):
         return declare(command)
     module = import_module(declare)
@@ -92,7 +94,7 @@ def _tables() -> list[Table]:
 
 
 def _shown(tables: list[Table], root: Path) -> list[Table]:
-    """Return the verbs that `--help` lists; where there are no references, those that need none."""
+    """Return the verbs that `--help` lists: without references, those that need none."""
     if any(root.glob("phase-*/labs/*/solution.py")):
         return tables
     audience, example, verbs = tables[0]
@@ -100,7 +102,7 @@ def _shown(tables: list[Table], root: Path) -> list[Table]:
 
 
 def _list_of_verbs(tables: list[Table]) -> str:
-    """Return the verbs by audience, and what they do."""
+    """Return the verbs by audience, with their descriptions."""
     lines = []
     for table in tables:
         lines += ["", f"{table.audience}, for example `python -m labkit {table.example}`:"]

@@ -10,13 +10,13 @@ class LabFolderError(LabkitError):
 
 
 class InfrastructureError(LabkitError):
-    """Grading cannot go on: a sandbox, a disk or a machine failed. Recorded grades are kept."""
+    """Grading cannot continue: a sandbox, a disk or a machine failed. Recorded grades are kept."""
 
 
 class CourseError(InfrastructureError):
     """A file of the course is at fault, such as a part that cannot be imported.
 
-    No submission is to blame, and none can be graded until the file is fixed.
+    No submission caused the error, and none can be graded until the file is fixed.
     """
 
 
@@ -28,7 +28,7 @@ class LoadFailure(LabkitError):
     """The implementation under test could not be imported; the message is for its author.
 
     Attributes:
-        line: the number of the line of its file that is at fault, where one is.
+        line: the number of the faulty line of its file, if there is one.
     """
 
     def __init__(self, message: str, line: int | None = None) -> None:

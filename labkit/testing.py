@@ -1,6 +1,6 @@
-"""What lab tests are written with: expectations, chunkings, and small cases first.
+"""The tools of lab tests: expectations, chunkings, and small cases first.
 
-No function here calls the implementation under test: they see data only, and `check` calls the
+No function here calls the implementation under test: all get data only, and `check` calls the
 test's own rule.
 """
 
@@ -23,8 +23,8 @@ __all__ = [
 ]  # fmt: skip
 
 _C = TypeVar("_C")
-# Each try runs the implementation once. By these, equal code gives an equal case; by time it does
-# only where the code is slow.
+# Each try runs the implementation once. A limit of tries makes the shrunk case reproducible; the
+# limit of time only matters for slow code.
 MOST_TRIES = 400
 _MOST_PIECES = 100_000
 _MOST_SECONDS = 1.0
@@ -37,11 +37,11 @@ def expect(
     """Fail unless `actual == expected`.
 
     Args:
-        actual: what the implementation gave.
-        expected: what the contract asks for.
+        actual: the implementation's value.
+        expected: the contract's value.
         run: the trace that shows it, or the call in words.
-        what: what is compared, when it is not the output itself (`"held after feed(3)"`).
-        at: the number of the step of `run` that is wrong; where possible it is found.
+        what: the compared value, if it is not the output itself (`"held after feed(3)"`).
+        at: the number of the wrong step of `run`; by default it is looked for.
     """
     if actual == expected and type(actual) is type(expected):
         return
@@ -69,13 +69,15 @@ def expect_most(actual: Any, most: int, run: Trace | str, what: str) -> None:
 
 
 def expect_untouched(trace: Trace) -> None:
-    """Fail if the implementation changed an argument: it got a copy, other callers would not."""
+    """Fail if the implementation changed an argument, which is a copy only in tests."""
     if trace.changed:
-        raise Failure("its argument stays as it was", trace.changed[0], "", trace, trace.changed[0])
+        raise Failure(
+            "an argument that stays unchanged", trace.changed[0], "", trace, trace.changed[0]
+        )
 
 
 def error_of(run: Callable[..., object], *args: Any, **kwargs: Any) -> tuple[str, str]:
-    """Return the kind and the text of the exception that a run leads to; none is ("", "").
+    """Return the kind and the text of the exception that a run raises; without one, ("", "").
 
     For probes of `mistakes.py`: `error_of(lab.call, "f", 1)`.
     """
@@ -115,22 +117,22 @@ def chunkings(whole: _S, generator: random.Random, bursts: int = 5) -> Iterator[
 
 
 def cut(whole: _S, generator: random.Random) -> list[_S]:
-    """Draw pieces that make up `whole`, two to five; some may be empty."""
+    """Draw two to five pieces that make up `whole`; some may be empty."""
     inner: list[int] = generator.choices(range(len(whole) + 1), k=generator.randint(1, 4))
     return cut_at(whole, inner)
 
 
 def cut_at(whole: _S, places: Iterable[int]) -> list[_S]:
-    """Return the pieces of `whole` that is cut there; some are empty where a place comes twice.
+    """Return the pieces of `whole`, cut at these places; a place that occurs twice cuts out "".
 
-    Places behind its end are left out, so that a case that shrinks is still one.
+    Places after the end are ignored, so that a shrunk case stays valid.
     """
     ends = [0, *sorted(place for place in places if place <= len(whole)), len(whole)]
     return [whole[a:b] for a, b in itertools.pairwise(ends)]
 
 
 def put_in(items: Iterable[Any], others: Iterable[Any], generator: random.Random) -> list[Any]:
-    """Return the items, with one to four of the others, drawn, anywhere between them."""
+    """Return the items, with one to four of the others inserted at random places."""
     mixed = [*items]
     for other in generator.choices([*others], k=generator.randint(1, 4)):
         mixed.insert(generator.randint(0, len(mixed)), other)
@@ -151,7 +153,7 @@ def undecided(data: bytes) -> bytes:
 
 
 def decided(data: bytes) -> str:
-    """Return the longest text that the bytes so far determine, whatever follows."""
+    """Return the longest text that the bytes so far determine, whatever bytes follow."""
     return decoded(data[: len(data) - len(undecided(data))])
 
 
@@ -171,16 +173,16 @@ def _is_character(data: bytes) -> bool:
 
 
 def check(rule: Callable[[_C], object], cases: Iterable[_C]) -> None:
-    """Apply a rule to every case; fail with the smallest case found that breaks it.
+    """Apply a rule to every case; fail with a smallest case that breaks it.
 
     Args:
-        rule: raises `Failure` where the implementation breaks it.
-        cases: of `str`, `bytes`, numbers, or lists, tuples and dicts of those. A smaller case is
-            one with pieces deleted and numbers halved, so a rule must hold for those too; a case
-            that makes the rule itself raise is left alone.
+        rule: raises `Failure` if the implementation breaks it.
+        cases: made of `str`, `bytes`, numbers, or lists, tuples and dicts of those. Smaller cases
+            have pieces deleted and numbers halved, so a rule must hold for those too; a smaller
+            case that makes the rule itself raise is skipped.
 
     Raises:
-        Failure: of the smallest case that was found; `shrunk` says whether that is another one.
+        Failure: the failure of the smallest case; `shrunk` is true if it was made smaller.
     """
     for case in cases:
         try:
@@ -205,13 +207,13 @@ def _smallest(rule: Callable[[_C], object], case: _C, failure: Failure) -> Failu
                 case, failure, smaller = candidate, other, _smaller(candidate)
                 failure.shrunk = True
         except Exception:
-            # The candidate is no case of this rule.
+            # The candidate is not a valid case of this rule.
             continue
     return failure
 
 
 def _kind(failure: Failure) -> str:
-    """Return what went wrong: an exception of this kind, a type, or else a wrong answer."""
+    """Return the kind of a failure: that of an exception, a wrong type, or "" for a wrong value."""
     return failure.raised.kind if failure.raised is not None else failure.reason
 
 
@@ -253,8 +255,9 @@ def _without_some(case: Any) -> Iterator[Any]:
 
 
 def _smaller_part(value: Any) -> Iterator[Any]:
-    """Yield less of a part of a record, where a number is a place or a count; in a list it is an
-    id, of which there is no less.
+    """Yield smaller values of a part of a record, in which a number is a place or a count.
+
+    A number in a list is an id, and has no smaller values.
     """
     if type(value) is int and value > 0:
         yield from sorted({0, value // 2, value - 1})

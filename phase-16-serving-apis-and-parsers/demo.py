@@ -1,6 +1,6 @@
-"""The serving pipeline, live: what every layer holds and emits, token by token.
+"""The serving pipeline, live: the text that each layer holds and emits, token by token.
 
-Beside it runs the naive way, which decodes every token alone. On a terminal the show is animated;
+The naive way runs beside it and decodes every token alone. On a terminal the show is animated;
 elsewhere it is a plain table. Each layer is your own if its lab passes. Until then it is the
 reference or, in a student edition, the engine's own. `--lab 03` shows that lab's layer alone. If a
 lab of yours reads any vocabulary, as lab 07 does, tokens are those of a real one.
@@ -65,8 +65,8 @@ class Frame:
         token: its id.
         data: its bytes.
         naive: its text when it is decoded alone.
-        emitted: what the reader got with it.
-        held: what each layer holds now.
+        emitted: the events that the reader got with it.
+        held: the text that each layer holds now.
     """
 
     token: int
@@ -78,7 +78,7 @@ class Frame:
 
 @dataclass
 class Shown:
-    """What the reader has got so far."""
+    """The text that the reader has got so far."""
 
     naive: str = ""
     text: str = ""
@@ -86,7 +86,7 @@ class Shown:
     calls: dict[int, str] = field(default_factory=dict)
 
     def add(self, frame: Frame) -> None:
-        """Add what one frame emitted."""
+        """Add the events of one frame."""
         self.naive += frame.naive
         for event in frame.emitted:
             if isinstance(event, TextDelta):
@@ -144,7 +144,7 @@ def plain(show: Show) -> None:
 
 
 def _columns(frame: Frame, ids_are_bytes: bool) -> dict[str, int]:
-    """Return the widths of the columns; where an id is its byte, that has none of its own."""
+    """Return the widths of the columns; if ids are bytes, there is no column of bytes."""
     about = {"token": 6} if ids_are_bytes else {"token": 6, "bytes": 17}
     widths = {"tokens": 11, "stops": 14, "reasoning": 14, "calls": 18}
     held = {f"{role} held": widths.get(role, 14) for role in frame.held}
@@ -163,7 +163,7 @@ def live(show: Show, speed: float) -> None:
 
 
 def picture(console: Console, shown: Shown, frame: Frame, finish: str | None) -> Group:
-    """Return what a terminal shows after one token: all of it, and of long texts their end."""
+    """Return the whole screen after one token; of a long text, it shows the end."""
     wide = console.width - 4
     token = _table("token", "bytes", "alone", "emitted")
     emitted = _events(frame.emitted) or "(nothing)"
@@ -173,7 +173,7 @@ def picture(console: Console, shown: Shown, frame: Frame, finish: str | None) ->
     for role, what in frame.held.items():
         layers.add_row(role, Text(_short(_held(what), wide - 12), style="yellow"))
     ours = Text(shown.reasoning, style="dim").append(shown.text, style="not dim green")
-    # Both tables with their heads, the borders of three panels, the reason, and a line to spare.
+    # Both tables with their heads, the borders of three panels, the reason, and a spare line.
     room = console.height - (2 + 1 + len(frame.held) + 6 + 1 + 1)
     calls_room = max(1, min(2, room // 4))
     text_room = max(1, min(_MOST_LINES, (room - calls_room) // 2))
@@ -208,7 +208,7 @@ def _finish(show: Show, shown: Shown) -> str | None:
 
 
 def _events(events: list[Event]) -> str:
-    """Return events in a line; the parts of a call that came together stand together."""
+    """Return events in a line; the parts of one call are not separated by spaces."""
     written = ""
     for event in events:
         is_part = isinstance(event, ArgsDelta | CallEnd)
@@ -243,22 +243,22 @@ def main() -> int:
         prog="make demo ARGS='...'", description=__doc__.split("\n")[0]
     )
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--text", help="the text that the model says")
+    source.add_argument("--text", help="the text of the model's answer")
     source.add_argument("--file", type=Path, help="take the text from a UTF-8 file")
     parser.add_argument("--stop", action="append", help="a stop string (default: END); repeatable")
     parser.add_argument("--speed", type=float, default=30.0, help="tokens a second (default: 30)")
     parser.add_argument("--lab", default="", metavar="NN",
-                        help="only the layer of this lab, as make demo N=03 (default: all layers "
+                        help="only the layer of this lab, like make demo N=03 (default: all layers "
                              "together)")  # fmt: skip
     parser.add_argument("--impl", default=lab_impl(), metavar="IMPL",
-                        help="whose code runs the show, in the words of LAB_IMPL "
+                        help="whose code runs, as a value of LAB_IMPL "
                              "(default: LAB_IMPL; else yours, layer by layer)")  # fmt: skip
     parser.add_argument("--track", default=wanted_track(), choices=("", *TRACKS), metavar="TRACK",
-                        help=f"which labs take part, {' or '.join(TRACKS)} (default: TRACK; else "
+                        help=f"the track of the labs, {' or '.join(TRACKS)} (default: TRACK; else "
                              "core, until an advanced lab of yours passes)")  # fmt: skip
     parser.add_argument("--tokenizer", default="", metavar="FILE|byte",
                         help="the vocabulary: a tokenizer.json, or byte "
-                             "(default: the one that the labs bring)")  # fmt: skip
+                             "(default: the labs' own)")  # fmt: skip
     args = parser.parse_args()
     if not args.speed > 0:
         parser.error(f"--speed is {args.speed:g}; it must be more than 0 tokens a second")
@@ -290,12 +290,12 @@ def _compose(implementation: str, track: str) -> Composed:
     own = any(part.is_own and part.lab.track == ADVANCED for part in composed.parts.values())
     if track or own or implementation not in LAYER_BY_LAYER:
         return composed
-    # No track was named, and no lab of the advanced one passes.
+    # No track was named, and no lab of the advanced track passes.
     return find_composed(ROOT, implementation, CORE)
 
 
 def _run(composed: Composed, make: Callable[[], Show], speed: float) -> None:
-    """Run the show; what is raised here is the labs' code's."""
+    """Run the show; exceptions here are those of the labs' code."""
     try:
         show = make()
         if sys.stdout.isatty():

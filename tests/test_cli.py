@@ -107,9 +107,9 @@ def test_a_hint_without_numbers_is_for_what_comes_next(tiny, tiny_lab, run_pytes
     run_pytest("starter")
     with pytest.raises(SystemExit, match="0"):
         main(["hint"], tiny)
-    assert "Every lab passes. Name one" in capsys.readouterr().out
+    assert "Every lab passes. To go back to a lab, name it" in capsys.readouterr().out
     assert main(["hint", "--lab", "90"], tiny) == 0
-    assert "there is nothing to hint at" in capsys.readouterr().out
+    assert "it needs no hint" in capsys.readouterr().out
 
 
 def test_what_is_at_work_is_the_lab_of_the_last_run_until_it_passes(tiny_lab, tmp_path):
@@ -143,7 +143,7 @@ def test_a_read_only_folder_costs_a_hint_its_memory_only(tiny, monkeypatch, caps
     assert main(["hint", "--lab", "90"], tiny) == 0
     said = capsys.readouterr()
     assert "Text 1 of task 1." in said.out
-    assert "this was not remembered: .labkit: Read-only" in said.err
+    assert "your progress was not saved: .labkit: Read-only" in said.err
 
 
 def predict(tiny, monkeypatch, *answers, lab=()):
@@ -195,7 +195,7 @@ def test_a_race_compares_with_reference_and_naive_version(passed, tiny_lab, caps
     late = [("naive version", "101.0"), ("library", "101.0")]
     assert rows == [("yours", "0.5"), ("reference", "0.5"), *late]
     # However the lines are broken: a slow machine has long numbers.
-    assert re.search("Yours .* the reference.*; it holds 0.5 on average", " ".join(out.split()))
+    assert re.search("Your code .* the reference.*; it holds 0.5 on average", " ".join(out.split()))
     main(["progress"], passed)
     line = r"race 90: [\d,]+ ns per piece, which .* the reference, 0.5 characters held"
     assert re.search(line, " ".join(capsys.readouterr().out.split()))
@@ -240,15 +240,15 @@ def test_what_is_wrong_does_not_race(tiny, tiny_lab, capsys, find, replace, said
 
 def test_only_labs_with_a_race_have_one(tiny, tiny_lab, capsys):
     assert main(["race"], tiny) == 1
-    assert "those with a race are N=90." in capsys.readouterr().out
+    assert "the labs with a race are N=90." in capsys.readouterr().out
     (tiny_lab.path / "course/race.py").unlink()
     assert main(["race", "--lab", "90"], tiny) == 1
-    assert "lab-90 has no race; those that have one are none." in capsys.readouterr().out
+    assert "lab-90 has no race; the labs with a race are none." in capsys.readouterr().out
 
 
 def test_solution_is_shown_only_after_passing(tiny, tiny_lab, capsys):
     assert main(["solution", "--lab", "90"], tiny) == 1
-    assert "once your own passes" in capsys.readouterr().out
+    assert "once your code passes" in capsys.readouterr().out
     Progress(tiny).save_score(tiny_lab, 100)
     assert main(["solution", "--lab", "90"], tiny) == 0
     assert tiny_lab.solution.read_text() in capsys.readouterr().out
@@ -266,7 +266,7 @@ def test_reset_asks_keeps_a_backup_and_restores(passed, tiny_lab, monkeypatch, c
     (backup,) = tiny_lab.path.glob("starter.*.bak")
     assert backup.read_text() == mine
     assert main(["reset", "--lab", "90"], passed) == 0
-    assert "already as it was handed out" in capsys.readouterr().out
+    assert "unchanged since it was handed out" in capsys.readouterr().out
 
 
 def test_labs_are_found_by_any_spelling_of_their_number_and_listed_for_others(tiny, capsys):
@@ -292,7 +292,10 @@ def test_a_broken_lab_folder_names_the_file_and_the_fix(tiny, tiny_lab, capsys):
         ("title = ", "lab.toml"),
         ('title = "x"', "missing"),
         (f"{facts}\n[given]\nmodules = 'json'", "lab.toml: [given] holds modules"),
-        (f"{facts}\n[given]\nmodules = ['mini_vllm.gone']", "'mini_vllm.gone', which is no module"),
+        (
+            f"{facts}\n[given]\nmodules = ['mini_vllm.gone']",
+            "'mini_vllm.gone', which is not a module",
+        ),
     ):
         (tiny_lab.path / "course/lab.toml").write_text(text)
         assert main(["progress"], tiny) == 2
@@ -372,7 +375,7 @@ def test_watch_goes_on_to_the_next_lab_when_one_passes(tiny, two_labs, capsys):
     runs = watch(two_labs, tiny, script)
     assert [number for number, _ in runs] == ["90", "91"]
     out = capsys.readouterr().out
-    assert "On to lab-91, Pairs: read phase-90-tiny/labs/lab-91-more-pairs/README.md" in out
+    assert "Next is lab-91, Pairs: read phase-90-tiny/labs/lab-91-more-pairs/README.md" in out
     assert "Every lab passes" in out
 
 
@@ -391,10 +394,10 @@ def test_the_board_shows_two_tracks_and_the_first_may_be_the_last(tiny, two_trac
     assert before.endswith("\n\nnext: make lab N=90\n")
     Progress(tiny).save_score(two_tracks[0], 100)
     main(["progress"], tiny)
-    done = "the core track is done, a whole course: see it work with make demo"
+    done = "the core track is done, a complete course: see it work with make demo"
     after = " ".join(capsys.readouterr().out.split())
     assert done in after
-    assert after.endswith("to go on with the advanced track: make lab N=91")
+    assert after.endswith("to continue with the advanced track: make lab N=91")
     Progress(tiny).save_score(two_tracks[1], 100)
     main(["progress"], tiny)
     assert "Every lab passes" in capsys.readouterr().out
@@ -408,7 +411,7 @@ def test_the_board_shows_two_tracks_and_the_first_may_be_the_last(tiny, two_trac
     watch(two_tracks, tiny, script)
     out = capsys.readouterr().out
     assert f"\nT{done[1:]}" in out
-    assert out.index("whole course") < out.index("On to lab-91")
+    assert out.index("complete course") < out.index("Next is lab-91")
 
 
 @pytest.mark.parametrize("width", [36, 60, 80])

@@ -48,7 +48,7 @@ def test_a_breakpoint_may_take_longer_than_any_limit_and_quitting_ends_the_run(d
     assert code == 2
     assert "'abcabc'" in shown
     assert "449999985000000" in shown
-    assert "the debugger was quit, and with it the run: nothing is scored" in shown
+    assert "you quit the debugger, which ended the run: nothing is scored" in shown
     assert "score  " not in shown
 
 

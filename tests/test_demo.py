@@ -62,7 +62,11 @@ def test_it_says_whose_code_runs_and_where_that_goes_wrong(demo, tmp_path):
     for implementation, whose, said in (
         ("bug:eos-no-flush", "the reference  lab-05/solution.py with bug 'eos-no-flush'", ""),
         ("solution", "stops      the reference  lab-04/solution.py", ""),
-        (str(LAB.pristine_starter), "starter.py.orig", "lab-05 task 1: feed is still to do. Go on"),
+        (
+            str(LAB.pristine_starter),
+            "starter.py.orig",
+            "lab-05 task 1: feed is not written yet. Go on",
+        ),
         (str(broken), "pipeline   yours          lab-05/mine.py", "raised AttributeError"),
         ("nonsense", "", "LAB_IMPL='nonsense' is neither"),
     ):
@@ -107,12 +111,12 @@ def ones_own(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("passing", "own", "following"),
     [
-        ("", "", "To make tokens yours, lab 03: make lab N=03"),
-        ("02 03", "tokens", "To make stops yours, lab 04: make lab N=04"),
-        ("03 01 05", "tokens calls pipeline", "To make stops yours, lab 04: make lab N=04"),
+        ("", "", "To make tokens yours, pass lab 03: make lab N=03"),
+        ("02 03", "tokens", "To make stops yours, pass lab 04: make lab N=04"),
+        ("03 01 05", "tokens calls pipeline", "To make stops yours, pass lab 04: make lab N=04"),
         ("03 04 01 05", "tokens stops calls pipeline", ""),
         # An advanced lab brings its track along.
-        ("03 09", "tokens reasoning calls", "To make stops yours, lab 04: make lab N=04"),
+        ("03 09", "tokens reasoning calls", "To make stops yours, pass lab 04: make lab N=04"),
     ],
 )
 def test_each_layer_is_ones_own_once_its_lab_passes(
@@ -168,7 +172,7 @@ def test_whose_layer_raises_in_the_middle_is_said(demo, ones_own):
         (
             "",
             {},
-            "feed is not written yet\nTo go on: make lab N=03\n\nlab-03, tokens: the reference",
+            "feed is not written yet\nTo continue: make lab N=03\n\nlab-03, tokens: the reference",
         ),
         ("03", {}, "lab-03, tokens: yours\n"),
         ("", {"lab03": ALONE}, "lab-03, tokens: yours, which does not pass yet\n"),
@@ -214,7 +218,7 @@ def test_one_layer_of_each_lab_that_has_one_beside_the_naive_way(
         assert " ".join(row.split()) in " ".join(out.replace("'�'", "�").split())
     code, _, errors = demo("--lab", "11")
     assert code == 2
-    assert "lab-11 builds no layer of the text path; labs that do are N=03, N=04" in errors
+    assert "lab-11 builds no layer of the text path; the labs that do are N=03, N=04" in errors
 
 
 def test_one_layer_with_a_known_bug_or_another_text(demo):
@@ -280,7 +284,7 @@ def test_mistakes_get_one_line(demo, tmp_path):
         (["--stop", ""], "empty"),
         (["--track", "other"], "invalid choice: 'other'"),
         (["--tokenizer", "no.json"], "no.json"),
-        (["--tokenizer", "mock"], "for ids that are bytes"),
+        (["--tokenizer", "mock"], "reads only ids that are bytes"),
         (["--tokenizer", "mock", "--track", "advanced"], "rewrites across ids"),
     ):
         code, _, errors = demo(*args)

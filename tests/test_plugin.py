@@ -70,7 +70,7 @@ def test_pristine_starter_scores_zero_and_a_missing_one_can_be_had_again(run_pyt
     assert "seed 7" in done.stdout
     tiny_lab.starter.unlink()
     out = run_pytest("starter", "-q").stdout
-    assert "`make reset` brings the starter back" in " ".join(out.split())
+    assert "`make reset` writes a fresh starter.py" in " ".join(out.split())
 
 
 def test_unset_and_empty_mean_the_reference_and_say_so_loudly(run_pytest):
@@ -127,7 +127,7 @@ def test_failure_shows_rule_call_expected_actual_trace_and_the_bug_it_looks_like
     ("value", "parts", "said"),
     [
         ("nonsense", "", "use starter, solution, bug:NAME, or the path"),
-        ("bug:nothing", "", "it has: triples, eager"),
+        ("bug:nothing", "", "its bugs: triples, eager"),
         ("missing/file.py", "", "neither a known word nor a file"),
         ("starter", "mine", "LAB_PARTS='mine'"),
     ],
@@ -163,13 +163,13 @@ def test_bugs_and_paths_need_a_single_lab(run_pytest, tiny, tiny_lab):
         ("crash", "stopped at line 4 (`1 / 0`) while it was imported: ZeroDivisionError"),
         ("exit", "called exit at line 4"),
         ("loop at import", "was still running at line"),
-        ("solution", "imports 'solution': a lab's code may import the standard library"),
+        ("solution", "imports 'solution': a lab's code may import only the standard library"),
         ("importlib", "imports 'mini_vllm.tokenizer'"),
         ("loop", "the test did not end within its time limit; it was at line"),
         ("deaf loop", "could not be interrupted"),
         ("os._exit", "Python ended during test_pairs, before the report"),
         ("crash in C", "Python crashed during test_pairs, at line 17 of starter.py: segmentation"),
-        ("thread", "A thread was left running, and ends with the run"),
+        ("thread", "A thread is still running, and is ended with the run"),
         ("raises", "IndexError: string index out of range"),
         ("subclass", "feed returned a S; return str, bytes"),
         ("none", "[None, None]"),
@@ -190,7 +190,7 @@ def test_broken_code_gets_a_message(run_pytest, student, edit, said):
     ("data", "said"),
     [
         ("x = 1\n".encode("utf-16"), "starter.py is saved as UTF-16: save it as UTF-8"),
-        (b"x = 1\ny = 'a\0b'\n", "starter.py line 2 holds a NUL character"),
+        (b"x = 1\ny = 'a\0b'\n", "starter.py line 2 has a NUL character"),
     ],
 )
 def test_a_file_that_is_no_text_is_named_as_what_it_is(data, said):

@@ -124,8 +124,8 @@ def test_the_next_step_is_told_with_its_command(run, said):
 def test_the_end_of_a_track_is_told_as_one_and_how_to_go_on():
     advanced = replace(SECOND_LAB, track="advanced")
     said = next_step(run_of(OK, OK), [LAB, advanced])
-    assert said.startswith("the core track is done, a whole course: see it work with make demo")
-    assert said.endswith("to go on, lab-91, More: read " + said.split(": read ")[1])
+    assert said.startswith("the core track is done, a complete course: see it work with make demo")
+    assert said.endswith("to continue, lab-91, More: read " + said.split(": read ")[1])
     assert "make lab N=91" in said
     assert "track" not in next_step(run_of(OK, OK), [replace(LAB, track="advanced"), advanced])
 

@@ -68,8 +68,8 @@ def test_a_lab_whose_part_is_missing_fails_alone_until_that_lab_passes(
     done = run_pytest(None, "-q", str(tiny_lab.path.parent))
     assert done.returncode == 1
     assert "LAB_IMPL is not set" in done.stdout
-    assert "Do that first: make lab N=90" in done.stdout
-    assert "waits for lab-90" in done.stdout
+    assert "Pass it first: make lab N=90" in done.stdout
+    assert "needs lab-90 first" in done.stdout
     assert "lab-91-more" not in (tiny / ".labkit/progress.json").read_text()
     # It passes in the same run, before the lab that needs it.
     tiny_lab.starter.write_text(solution)

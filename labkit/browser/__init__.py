@@ -1,1 +1,1 @@
-"""The course in a browser: what runs in its Python, called by the page."""
+"""The course in a browser: the code that the page calls in its Python."""

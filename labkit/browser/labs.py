@@ -1,6 +1,6 @@
-"""The labs as data for pages: what a bench shows before there is Python.
+"""The labs as data for pages: the content of a bench before Python is loaded.
 
-Texts that are Markdown in the course become HTML here, without any HTML of their own.
+Markdown texts of the course become HTML here; HTML inside of them is escaped.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from labkit.course.predictions import read_questions
 
 
 def labs_data(root: Path) -> list[dict[str, Any]]:
-    """Return what pages tell of each lab, in the order of the ladder.
+    """Return the data of each lab for pages, in the order of the ladder.
 
     Args:
         root: the repository, or a student edition.
@@ -53,7 +53,7 @@ def _hints(lab: Lab) -> list[dict[str, Any]]:
 
 
 def _pool(lab: Lab) -> list[dict[str, Any]]:
-    """Return the wrong implementations of a hunt; those that are alive have hints of their own."""
+    """Return the wrong implementations of a hunt, each with its own hints."""
     if lab.hunt is None:
         return []
     return [

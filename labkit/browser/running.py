@@ -16,19 +16,19 @@ from labkit.running.reporting.as_data import report_data
 from labkit.running.score import LabRun
 
 Tell = Callable[[dict[str, Any]], object]
-# Of what all tests of a run print.
+# The most characters that the page shows of the output of a run.
 _MOST_PRINTED = 20_000
-# Of what one test prints: pytest keeps all of it in memory, and a browser has little.
+# The most characters of a test's output: pytest keeps it in memory, and a browser has little.
 _MOST_KEPT = 1_000_000
 _OPTIONS = ("-q", "-p", "no:cacheprovider", f"--rootdir={ROOT}")
-# What runs import late.
+# Modules that runs import late.
 _IMPORTED = (
     "difflib", "rich._emoji_codes", "labkit.running.reporting.summary", "labkit.testing",
 )  # fmt: skip
 
 
 def prepare() -> None:
-    """Import what a run imports, so that it need not: that takes seconds, and much of the stack."""
+    """Import the modules of a run in advance: that takes seconds, and much of the stack."""
     for name in _IMPORTED:
         importlib.import_module(name)
     with _hidden():
@@ -42,7 +42,7 @@ def run_lab(lab: Lab, task: int | None, tell: Tell) -> dict[str, Any]:
     Args:
         lab: the lab.
         task: the number of a task; None for all of them.
-        tell: told of each test when it is over, and of what it printed.
+        tell: receives an event for each finished test, and for its output.
 
     Raises:
         LabkitError: pytest cannot begin, or no test ran; the message is for the reader.
@@ -58,7 +58,7 @@ def run_lab(lab: Lab, task: int | None, tell: Tell) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _hidden() -> Iterator[io.StringIO]:
-    """Keep what pytest prints."""
+    """Capture the output of pytest."""
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
         yield shown
@@ -78,13 +78,13 @@ class _Capped(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Pass on what the stream may still have."""
+        """Flush the underlying stream."""
         self._stream.flush()
 
 
 @contextlib.contextmanager
 def _capped() -> Iterator[None]:
-    """Have no more than so much printed inside."""
+    """Cap the output of the body."""
     out, err = _Capped(sys.stdout), _Capped(sys.stderr)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
@@ -104,19 +104,19 @@ class _Watcher:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self) -> Generator[None]:
-        """Cap what is printed where pytest captures it."""
+        """Cap the output before pytest captures it."""
         with _capped():
             yield
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self) -> Generator[None]:
-        """Cap what is printed where pytest captures it."""
+        """Cap the output before pytest captures it."""
         with _capped():
             yield
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Tell what became of a test, and what it printed."""
-        # The report of a call has what its setup printed, too.
+        """Send the result of a test and its output."""
+        # The report of a call includes the output of its setup.
         if report.when == "call" or (report.when == "setup" and report.failed):
             name = report.nodeid.rpartition("::")[2]
             self._tell_printed(name, report.capstdout + report.capstderr)

@@ -1,6 +1,6 @@
 """The strip "your code, live": one text, fed piece by piece to the reader's code and beside it.
 
-Beside it run the naive way and, where there is one, the reference. What is made and fed is in
+The naive way runs beside it and, if there is one, the reference. The classes and their input are in
 `lab.toml`: a lab's rows `[[serves]]`, or its table `[strip]`. A hunt has neither: there the code is
 given, and the reader writes tests.
 """
@@ -46,17 +46,17 @@ _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[nt\\])")
 
 
 def live(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Feed a text to the code of a lab; return what came out after every piece.
+    """Feed a text to the code of a lab; return the output after every piece.
 
     Args:
         request: `{lab, part, text, stops}`; `part` is a role of `shown_of`. In the text
-            `\\xff` is a byte, and `\\n`, `\\t` and `\\\\` are what they are in Python.
+            `\\xff` is a byte, and `\\n`, `\\t` and `\\\\` mean the same as in Python.
         root: the repository; the starters in it are the reader's code.
 
     Returns:
         `{rows, own, printed}`: a row is `{token, bytes, text, own, naive, reference}`, the last
-        three `{emitted, held, raised, line, ended}` or None. `own` says whose code was
-        used, and why it could not be, if so.
+        three `{emitted, held, raised, line, ended}` or None. `own` names the owners of
+        the layers, and the reason if the reader's code could not be made.
 
     Raises:
         UsageError: there is no such lab or part, or the text is too long.
@@ -71,12 +71,12 @@ def live(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def pages(root: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return what the pages need before there is Python: by lab, what its strip can show."""
+    """Return the data of pages before Python is loaded: by lab, the choices of its strip."""
     return {lab.number: [asdict(shown) for shown in shown_of(lab)] for lab in find_labs(root)}
 
 
 def stored(root: Path) -> dict[str, dict[str, dict[str, list[dict[str, Any]]]]]:
-    """Return what references give for the examples, for sites that are built without references.
+    """Return the references' output for the examples, for sites that are built without references.
 
     Args:
         root: a repository with references.
@@ -106,7 +106,7 @@ class _Show:
         self._tokenizer = read_tokenizer(self._vocabulary())
 
     def feed(self, text: str, *, only_reference: bool = False) -> dict[str, Any]:
-        """Return what comes out of the text, piece by piece."""
+        """Return the output for the text, piece by piece."""
         pieces = self._pieces(text)
         makers = {"reference": self._make_reference} if self._reference else {}
         if not only_reference:
@@ -142,8 +142,8 @@ class _Show:
             pieces = [*data.decode("utf-8", "replace")]
         if len(pieces) > MOST_PIECES:
             raise UsageError(
-                f"the text makes {len(pieces)} pieces, and the strip shows {MOST_PIECES} at most: "
-                "shorten it"
+                f"the text has {len(pieces)} pieces, but the strip shows at most {MOST_PIECES}: "
+                "shorten the text"
             )
         return pieces
 
@@ -193,10 +193,10 @@ class _Show:
         return Part(lab, serves, implementation)
 
     def _other_parts(self, *, own: bool) -> dict[str, Part]:
-        """Return the layers that the lab builds on: the reader's own where they pass.
+        """Return the layers that the lab builds on: the reader's own if they pass.
 
         Raises:
-            LoadFailure: one does not pass, and there is no reference.
+            LoadFailure: a layer does not pass, and there is no reference.
         """
         parts: dict[str, Part] = {}
         for lab in self._parts_of(self._lab):
@@ -209,13 +209,13 @@ class _Show:
             return Implementation("starter", lab.starter)
         if not lab.solution.exists():
             raise LoadFailure(
-                f"{self._lab.label} builds on {lab.label}, which does not pass as it is now: do "
-                "that first"
+                f"{self._lab.label} builds on {lab.label}, but your current {lab.label} does not "
+                "pass: pass it first"
             )
         return Implementation("solution", lab.solution)
 
     def _whose(self) -> list[dict[str, Any]]:
-        """Return whose code the layers are that this one builds on."""
+        """Return the owners of the layers that this lab builds on."""
         return [
             {"lab": lab.label, "title": lab.title, "own": self._progress.passes(lab)}
             for lab in self._parts_of(self._lab)
@@ -224,7 +224,7 @@ class _Show:
 
 @contextlib.contextmanager
 def _watched(code: Path) -> Iterator[None]:
-    """Have the page, where there is one, end what no time limit can interrupt."""
+    """Have the page, if there is one, end code that no time limit can interrupt."""
     page = platform.page()
     if page is None:
         yield
@@ -243,7 +243,7 @@ def _walk(
     """Feed the pieces to a new subject until it ends, raises or takes too long.
 
     Returns:
-        What came out after each piece, and why it could not be made, if so.
+        The output after each piece, and the reason if the subject could not be made.
     """
     cells: list[dict[str, Any]] = []
     subject: Subject | None = None
@@ -273,7 +273,7 @@ def _cell(subject: Subject, emitted: list[Any]) -> dict[str, Any]:
     try:
         held: dict[str, Any] | None = {role: _plain(it) for role, it in subject.held.items()}
     except NotImplementedError:
-        # A task that is still to do keeps nobody from looking at those that are done.
+        # The tasks that are done are shown even if another is not written yet.
         held = None
     cut = [(kind, _cut(text), number) for kind, text, number in emitted]
     return {"emitted": cut, "held": held, "raised": None, "line": None, "ended": subject.ended}
@@ -288,18 +288,18 @@ def _cut(text: str) -> str:
 
 
 def _failure(error: BaseException, files: Sequence[str]) -> dict[str, Any]:
-    """Return in words what was raised, and the line of the lab's own file in which it was.
+    """Return the error in words, and its line in the lab's own file.
 
     Args:
-        error: what was raised.
-        files: the reader's files: of the lab, and of those that it builds on.
+        error: the exception.
+        files: the reader's file of the lab, then those of the labs that it builds on.
     """
     where = last_line_in(error, files[0])
     line = None if where is None else where[0]
     if isinstance(error, OverdueError):
-        words = "still ran at the time limit: is there an endless loop?"
+        words = "was still running at the time limit: is there an endless loop?"
     elif isinstance(error, NotImplementedError):
-        words = f"still to do: {error}" if str(error) else "still to do"
+        words = f"{error} is not written yet" if str(error) else "a task is not written yet"
     elif isinstance(error, LabkitError):
         words = str(error)
     else:
@@ -316,7 +316,7 @@ def _rows(
     shown: Shown,
     tokenizer: Tokenizer,
 ) -> list[dict[str, Any]]:
-    """Return a row for each piece, and one for the end, as far as something came out."""
+    """Return a row for each piece with output, and one for the end."""
     rows = []
     for place in range(max(map(len, walks.values()), default=0)):
         row: dict[str, Any] = {"token": None, "bytes": None, "text": None}
@@ -347,5 +347,5 @@ def _unescaped(text: str) -> bytes:
 
 
 def _utf8(text: str) -> bytes:
-    # A lone surrogate, which an input field may hold, is no character.
+    # A lone surrogate, which an input field may hold, is not a character.
     return text.encode("utf-8", "replace")

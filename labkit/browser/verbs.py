@@ -1,12 +1,12 @@
-"""What the page asks its Python for: a verb is a function from JSON to JSON.
+"""The verbs of the page's Python: each is a function from JSON to JSON.
 
 `worker.js` calls `begin` once, and then one verb. A run changes the files of the course around it,
-so the page has a fresh interpreter for each. What goes wrong by the reader's doing comes back as
-`{"error": words}`; an exception is a mistake of the course.
+so the page has a fresh interpreter for each. An error of the reader is returned as
+`{"error": words}`; an exception is an error of the course.
 
-Beside its result a verb tells the page events: `{"event": "test", "name", "passed"}` when one is
-over; `{"event": "print", "name", "text"}`, what it printed; and of time what
-`labkit.running.platform.Page` tells.
+Before its result a verb sends the page events: `{"event": "test", "name", "passed"}` at the end of
+a test; `{"event": "print", "name", "text"}` with its output; and the events of time limits of
+`labkit.running.platform.Page`.
 """
 
 import base64
@@ -35,8 +35,8 @@ def begin(tell: Callable[[str], object], interrupts: bool) -> None:
     """Make this interpreter ready for one verb.
 
     Args:
-        tell: gives the page an event, as JSON.
-        interrupts: whether the page can write a signal's number where Python looks for it.
+        tell: sends the page an event, as JSON.
+        interrupts: whether the page can write a signal's number into Python's memory.
     """
     _tell[:] = [lambda event: tell(json.dumps(event))]
     platform.set_page(platform.Page(_tell[0], interrupts=interrupts))
@@ -48,7 +48,7 @@ def begin(tell: Callable[[str], object], interrupts: bool) -> None:
 
 
 def _verb(answer: Callable[..., Any]) -> Verb:
-    """Make a verb of a function that takes a request and returns the answer, as plain data."""
+    """Return the verb of a function that takes a request and returns the answer, as plain data."""
 
     @functools.wraps(answer)
     def verb(request: str) -> str:
@@ -65,11 +65,12 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     """Run a lab's tests on the reader's code.
 
     Args:
-        request: `lab`, its number; `task`, a number for the tests of one task, or None; `files`, by
-            number of a lab the text of its `starter.py`; `progress`, what an earlier run returned.
+        request: `lab`, its number; `task`, a number for the tests of one task, or None; `files`,
+            the text of each `starter.py` by number of its lab; `progress`, as an earlier run
+            returned it.
 
     Returns:
-        The report, see `labkit.running.reporting.as_data`, with `progress`: what is known of all
+        The report, see `labkit.running.reporting.as_data`, with `progress`: the records of all
         labs after the run, as in `.labkit/progress.json`.
     """
     from labkit.browser.running import run_lab
@@ -84,7 +85,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 @_verb
 def bundle(request: dict[str, Any]) -> dict[str, str]:
-    """Pack the zip to hand in, equal to the byte to that of `make bundle`.
+    """Pack the zip to hand in, byte for byte as `make bundle` does.
 
     Args:
         request: `lab`, `files` and `progress` as for `run`; `student`, a name or "".
@@ -104,14 +105,14 @@ def bundle(request: dict[str, Any]) -> dict[str, str]:
 
 @_verb
 def open(request: dict[str, Any]) -> dict[str, Any]:
-    """Read what somebody handed in, or would; as a grader does.
+    """Read a submission, as a grader does.
 
     Args:
         request: `zip`, in base64.
 
     Returns:
-        `lab`, the number of the lab that it is for, "" where that is not told; and `files` by
-        number, as for `run`.
+        `lab`, the number of its lab, "" if the zip does not name it; and `files` by number, as for
+        `run`.
     """
     with platform.deep_stack():
         from labkit.grading.reading.one_student import Course, of_tree
@@ -147,7 +148,7 @@ def live(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _take_in(request: dict[str, Any], labs: list[Lab]) -> None:
-    """Put the reader's files and progress where labkit looks for them."""
+    """Write the reader's files and progress into the repository."""
     for number, text in (request.get("files") or {}).items():
         pick_lab(labs, number).starter.write_bytes(text.encode("utf-8", "surrogatepass"))
     if request.get("progress"):

@@ -1,4 +1,4 @@
-"""A byte-level `tokenizer.json`, read without the library that no browser has: ids to text only."""
+"""A byte-level `tokenizer.json`, read without the library, which browsers lack; it only decodes."""
 
 import json
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ from mini_vllm.tokenizer.special_tokens import special_tokens_of
 
 
 class FileTokenizer(VocabularyTokenizer):
-    """The vocabulary of a `tokenizer.json`. It does not encode: `ids_of` spells texts in it.
+    """The vocabulary of a `tokenizer.json`. It does not encode; `ids_of` spells texts with it.
 
     Args:
         path: the file; its decoder is `ByteLevel`.
 
     Raises:
-        LabFolderError: it is no such file.
+        LabFolderError: the file is not of this kind.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +32,7 @@ class FileTokenizer(VocabularyTokenizer):
             is_byte_level = data["decoder"]["type"] == "ByteLevel"
             self._special = frozenset(row["id"] for row in data["added_tokens"] if row["special"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise LabFolderError(f"{path} is no tokenizer.json: {error!r}") from None
+            raise LabFolderError(f"{path} is not a valid tokenizer.json: {error!r}") from None
         if not is_byte_level:
             raise LabFolderError(f"{path}: the strip reads byte-level vocabularies only")
         self._added = frozenset(added.values())
@@ -51,13 +51,13 @@ class FileTokenizer(VocabularyTokenizer):
         return byte_level(token)
 
     def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text of a whole id sequence; an unknown id has none."""
+        """Return the text of a whole id sequence; an unknown id has no text."""
         table = self.pieces.skipping if skip_special_tokens else self.pieces.showing
         return table.text(i for i in ids if 0 <= i < self.vocab_size)
 
 
 def read_tokenizer(path: Path | None) -> Tokenizer:
-    """Return the tokenizer of a file, by default the one whose ids are bytes.
+    """Return the tokenizer of a file; without a file, ids are bytes.
 
     Raises:
         LabFolderError: as `FileTokenizer` does.
@@ -66,7 +66,7 @@ def read_tokenizer(path: Path | None) -> Tokenizer:
 
 
 def ids_of(tokenizer: Tokenizer, data: bytes) -> list[int]:
-    """Return ids that stand for some bytes, UTF-8 or not: always the longest token that fits."""
+    """Return ids whose bytes are `data`, valid UTF-8 or not: always the longest token that fits."""
     speller, ids = Speller(tokenizer), []
     while data:
         token_id = speller.first(data, more=False)

@@ -1,1 +1,1 @@
-"""A lab as data: its facts, tests, hints, and what READMEs say of it."""
+"""A lab as data: its facts, tests, hints, and the generated parts of READMEs."""

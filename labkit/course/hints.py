@@ -16,8 +16,8 @@ class Hint:
 
     Attributes:
         task: the number of the task that it helps with.
-        symptom: what the reader sees that calls for it.
-        text: what to look at, in Markdown.
+        symptom: the observation that calls for this hint.
+        text: the advice, in Markdown.
     """
 
     task: int
@@ -26,17 +26,17 @@ class Hint:
 
 
 def read_hints(lab: Lab) -> dict[int, list[Hint]]:
-    """Return the hints of each task, from the mildest to the plainest.
+    """Return the hints of each task, the mildest first.
 
     Raises:
-        LabFolderError: the file is missing or malformed, or a task has not three hints.
+        LabFolderError: the file is missing or malformed, or a task does not have three hints.
     """
     file = lab.path / FILE
     hints: dict[int, list[Hint]] = {task.number: [] for task in lab.tasks}
     for row in read_toml(file).get("hint", []):
         hint = build(Hint, row, file)
         if hint.task not in hints:
-            raise LabFolderError(f"{file}: a hint is for task {hint.task}; lab.toml has none such")
+            raise LabFolderError(f"{file}: a hint is for task {hint.task}, which lab.toml lacks")
         hints[hint.task].append(hint)
     for task, levels in hints.items():
         if len(levels) != HINT_LEVELS:

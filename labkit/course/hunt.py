@@ -5,8 +5,9 @@
                 behind an adapter: right              fails on a wrong one: that is killed
     [[wrong]]   an edit of one of those
 
-The published part of the pool is made of the engine, so a student edition has it whole. Where there
-are references, those of the labs are right as well; their known bugs are the pool's hidden part.
+The published part of the pool consists of the engine's modules and edits of them, so a student
+edition has all of it. The hidden part needs references: those of the labs, which are right, and
+their known bugs.
 
 But: it is data only. `labkit.running.hunting.rules` runs tests on it.
 """
@@ -22,7 +23,7 @@ from labkit.course.metering import COUNTER, metered
 from labkit.course.rows import build, edited, read_toml
 from labkit.errors import LabFolderError
 
-# The test of a hunt's test_lab.py that is asked of each wrong implementation.
+# The test of a hunt's test_lab.py that runs for each wrong implementation.
 KILLED = "test_killed"
 HIDDEN = "hidden"
 HINTS = 2
@@ -32,7 +33,7 @@ _GOAL = "one of your {lab} tests fails here and on no correct implementation"
 
 @dataclass(frozen=True)
 class HuntFacts:
-    """What `[hunt]` of a `lab.toml` says.
+    """The table `[hunt]` of a `lab.toml`.
 
     Attributes:
         pool: the file with the published part of the pool.
@@ -49,9 +50,9 @@ class Target:
 
     Attributes:
         lab: its folder's name.
-        task: the task of the hunt that it belongs to.
-        adapter: the file that gives modules of the engine the lab's shape.
-        names: the classes and functions that a test may ask for.
+        task: the hunt's task for this lab.
+        adapter: the file that wraps modules of the engine in the lab's shape.
+        names: the classes and functions that a test may use.
         unseen: known bugs of the lab that are not in the pool, because no test here can see them.
         modules: the engine's files that the adapter imports, directly or through others, each after
             those that it imports itself.
@@ -66,7 +67,7 @@ class Target:
 
     @property
     def label(self) -> str:
-        """How tests and wrong implementations name it: `lab03`."""
+        """Its name in the names of tests and wrong implementations: `lab03`."""
         return "".join(self.lab.split("-")[:2])
 
 
@@ -76,10 +77,10 @@ class Wrong:
 
     Attributes:
         name: begins with the label of its target: `lab03-one-late`.
-        symptom: what its user sees; students read nothing else of it.
-        file: what is edited.
+        symptom: the symptom that a user sees; students read nothing else of this row.
+        file: the edited file.
         find, replace: the edit; `find` occurs exactly once.
-        hints: from where to look to what to feed.
+        hints: the first says where to look, the last which input to feed.
         seen_in: the real engine's issue, or "".
     """
 
@@ -97,14 +98,14 @@ class Code:
     """An implementation of the pool, as it is run.
 
     Attributes:
-        name: of a wrong one, that of its row or bug; of a right one, where it is from.
-        target: what it implements.
-        source: of a module that has the target's names.
-        given: what that may import besides `modules`.
-        wrong: whether it is.
-        symptom, hints: of a wrong one.
-        hidden: whether students are told nothing of it.
-        modules: names and sources of modules that it brings, each after those that it imports.
+        name: for a wrong implementation, the name of its row or bug; else its origin.
+        target: the lab that it implements.
+        source: the source of a module that has the target's names.
+        given: the modules that the source may import besides `modules`.
+        wrong: whether it is wrong.
+        symptom, hints: those of a wrong implementation.
+        hidden: whether it is hidden from students.
+        modules: names and sources of its own modules, each after those that it imports.
     """
 
     name: str
@@ -127,7 +128,7 @@ class Code:
         return bundle(self.modules, self.source.decode()) if self.modules else self.source
 
     def metered_program(self) -> bytes:
-        """Return the same, but it counts its steps; see `labkit.running.hunting.work`."""
+        """Return `program`, with its steps counted; see `labkit.running.hunting.work`."""
         source = metered(self.source.decode())
         if not self.modules:
             return source.encode()
@@ -139,7 +140,7 @@ class PoolTest(Test):
     """A wrong implementation as a test of the hunt: it passes if a student's test kills it.
 
     Attributes:
-        visibility: who may see it, as of hidden tests: see `labkit.grading.overlay`.
+        visibility: who may see it, as for hidden tests: see `labkit.grading.overlay`.
     """
 
     visibility: str
@@ -151,7 +152,7 @@ class Pool:
 
     Attributes:
         targets: in the order of the hunt's tasks.
-        codes: the right ones of each target, then its wrong ones.
+        codes: the right implementations of each target, then its wrong implementations.
     """
 
     targets: tuple[Target, ...]
@@ -169,8 +170,8 @@ class Pool:
         """Return the wrong implementations as tests: their points are 100, shared out evenly.
 
         Args:
-            dead: the names of those that get their share first, so that together they have what
-                they are of the pool, in whole points.
+            dead: the names of the implementations that get their share first, so that together
+                they have their share of the pool, in whole points.
         """
         wrong = sorted(self.wrong(), key=lambda code: code.name not in dead)
         shares = [_POINTS * place // max(len(wrong), 1) for place in range(len(wrong) + 1)]
@@ -189,7 +190,7 @@ class Pool:
 
 
 def label_of(test: str) -> str:
-    """Return which target a student's test names, `lab03`; "" if it names none.
+    """Return the target that a student's test names, `lab03`; "" if it names none.
 
     >>> label_of("test_lab03_one_late"), label_of("test_it")
     ('lab03', '')
@@ -201,7 +202,7 @@ def label_of(test: str) -> str:
 def bundle(modules: Iterable[tuple[str, str]], adapter: str) -> bytes:
     """Return the source of one module that runs an adapter over modules which are in no file.
 
-    For the time that this takes they stand in for those that the process has under these names.
+    While the module is imported, these modules replace those of the same names in the process.
 
     Args:
         modules: names and sources, in the order in which they import each other.
@@ -232,12 +233,12 @@ finally:
 def _built(
     target: Target, wrongs: Sequence[Wrong], folder: Path, given: Collection[str]
 ) -> list[Code]:
-    """Return the published implementations of a target: the right one, then the wrong ones.
+    """Return the published implementations of a target, first the right implementation.
 
     Args:
         target: the target.
         wrongs: its rows.
-        folder: of the hunt, where adapters are.
+        folder: the hunt's folder, which has the adapters.
         given: the modules that every implementation shares with the tests.
 
     Raises:

@@ -1,7 +1,7 @@
 """Which files of the course a file imports, directly or through others.
 
-They are derived from the sources, not listed: what crosses into a sandbox, what is packed, and what
-a digest counts are complete from a new file's first day.
+The files are derived from the sources, not listed. So a sandbox, a package and a digest
+include every new file at once.
 """
 
 import ast
@@ -17,11 +17,11 @@ _MODULE = re.compile(rf"({'|'.join(_PACKAGES)})(\.\w+)+")
 def imported_files(roots: Iterable[Path], course: Path) -> dict[str, bytes]:
     """Return the files of the course's packages that files import, by path below `course`.
 
-    Imports inside functions count, those for type checkers only do not. The roots are among the
-    answers if they lie in a package.
+    Imports inside functions count; imports for type checkers only do not. The result includes the
+    roots that are in a package.
 
     Args:
-        roots: where to begin.
+        roots: the files to begin with.
         course: the folder that holds the packages.
 
     Raises:
@@ -42,8 +42,8 @@ def imported_files(roots: Iterable[Path], course: Path) -> dict[str, bytes]:
 def reached_files(sources: Iterable[bytes], course: Path) -> dict[str, bytes]:
     """Return the files of the course's packages that programs import or name, by path.
 
-    A string that is a module's name counts as its import: what is imported late, as the plugins of
-    pytest and the verbs of the command line, is named so.
+    A string that is a module's name counts as an import, because late imports use such strings:
+    the plugins of pytest and the verbs of the command line.
 
     Args:
         sources: the programs.
@@ -64,7 +64,7 @@ def reached_files(sources: Iterable[bytes], course: Path) -> dict[str, bytes]:
 def _followed(
     waiting: set[str], course: Path, follow: Callable[[bytes], Collection[str]]
 ) -> dict[str, bytes]:
-    """Return the files at these places, and at those where each leads to."""
+    """Return the files at these paths, and all files that they lead to."""
     files: dict[str, bytes] = {}
     seen: set[str] = set()
     while waiting:
@@ -74,7 +74,7 @@ def _followed(
             with open(f"{course}/{name}", "rb") as file:
                 files[name] = file.read()
         except (FileNotFoundError, NotADirectoryError):
-            # What is imported from a module need not be a module.
+            # A name that is imported from a module need not be a module.
             continue
         waiting |= {*follow(files[name])} - seen
     return files
@@ -82,7 +82,7 @@ def _followed(
 
 @lru_cache(maxsize=512)
 def direct_imports(source: bytes) -> frozenset[str]:
-    """Return where the course's modules may lie that a source imports, their packages included."""
+    """Return the possible paths of the course's modules that a source imports, with packages."""
     modules: set[str] = set()
     waiting: list[ast.AST] = [ast.parse(source)]
     while waiting:
@@ -94,14 +94,14 @@ def direct_imports(source: bytes) -> frozenset[str]:
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
         else:
-            # An import is a statement, so expressions are left alone.
+            # An import is a statement, so expressions are skipped.
             for part in ("body", "orelse", "finalbody", "handlers", "cases"):
                 waiting += getattr(node, part, ())
     return frozenset[str]().union(*map(_places, modules))
 
 
 def named_modules(source: bytes) -> frozenset[str]:
-    """Return where the course's modules may lie whose names are strings of a source."""
+    """Return the possible paths of the course's modules whose names are strings of a source."""
     nodes = ast.walk(ast.parse(source))
     texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
     names = [text for text in texts if isinstance(text, str) and _MODULE.fullmatch(text)]
@@ -109,7 +109,7 @@ def named_modules(source: bytes) -> frozenset[str]:
 
 
 def _places(module: str) -> frozenset[str]:
-    """Return where a module and its packages may lie, if it is of the course."""
+    """Return the possible paths of a module and its packages, if it is one of the course's."""
     parts = module.split(".")
     ends = range(1, len(parts) + 1 if parts[0] in _PACKAGES else 0)
     paths = ["/".join(parts[:end]) for end in ends]
@@ -123,7 +123,7 @@ def imported_modules(source: bytes, course: Path, without: Collection[str] = ())
     are left out.
 
     Args:
-        source: where to begin.
+        source: the source to begin with.
         course: the folder that holds the packages.
         without: names of modules that are neither listed nor followed.
 

@@ -1,4 +1,4 @@
-"""A lab as data: `lab.toml`, `bugs.toml`, the manifest of tests, and where the files are."""
+"""A lab as data: `lab.toml`, `bugs.toml`, the manifest of tests, and the paths of its files."""
 
 import os
 import re
@@ -15,8 +15,8 @@ from labkit.errors import LabFolderError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACKS = ("core", "advanced")
-# The folder of a lab that holds what the course needs of it, and no student has to open; and files
-# in it, as paths from the lab's folder.
+# The folder of a lab with the course's own files, which students need not open; and files in it, as
+# paths from the lab's folder.
 COURSE = "course"
 FACTS = f"{COURSE}/lab.toml"
 BUGS = f"{COURSE}/bugs.toml"
@@ -33,7 +33,7 @@ TEXT_PATH = ROLES[: ROLES.index(PIPELINE) + 1]
 
 @dataclass(frozen=True)
 class Task:
-    """A step of a lab: what to write, and which earlier tasks it needs."""
+    """A step of a lab: its title, and the earlier tasks that it needs."""
 
     number: int
     title: str
@@ -46,7 +46,7 @@ class Bug:
 
     Attributes:
         name: for `LAB_IMPL=bug:NAME`.
-        title: what is wrong, in a line.
+        title: the fault, in a line.
         find, replace: the edit; `find` occurs exactly once in the solution.
         task: the task whose hints help.
         killed_by: the exact set of tests that fail under it.
@@ -67,13 +67,13 @@ class Serves:
     """A row `[[serves]]`: how one of a lab's classes becomes a layer of a server.
 
     Attributes:
-        role: which layer, one of `ROLES`. Where several labs have one, the later of them serves.
+        role: the layer, one of `ROLES`. If several labs have a layer, the latest of them serves.
         class_name: the class; in the file it is called `class`.
-        arguments: of the class, by name: what each gets, in the words of
-            `labkit.serving.layers.Maker`.
-        methods: what the layer's shape calls a method -> what the class calls it.
-        vocabulary: for `tokens` that read any vocabulary, the file of one to show them with, as
-            seen from the lab's folder; "" where the ids must be bytes.
+        arguments: the arguments of the class, by name, each in the form that
+            `labkit.serving.layers.Maker.make` describes.
+        methods: a method's name in the layer's shape -> its name in the class.
+        vocabulary: for `tokens` that read any vocabulary, the file of a vocabulary to show them
+            with, relative to the lab's folder; "" if the ids must be bytes.
     """
 
     role: str
@@ -85,11 +85,11 @@ class Serves:
 
 @dataclass(frozen=True)
 class Strip:
-    """The table `[strip]`: a class that is no layer of a server, and can be watched all the same.
+    """The table `[strip]`: a class that is not a layer of a server, but can be watched.
 
     Attributes:
         class_name: the class; in the file it is called `class`.
-        encode, decode: what its methods from text to ids and back are called.
+        encode, decode: the names of its methods from text to ids and back.
     """
 
     class_name: str
@@ -103,17 +103,17 @@ class Lab:
 
     Attributes:
         path: its folder.
-        title, summary, time, difficulty, prerequisites, place: as `lab.toml` has them.
+        title, summary, time, difficulty, prerequisites, place: as in `lab.toml`.
         tasks: in order.
         parts: class name -> folder name of the lab that builds it.
         track: `core`, or `advanced`.
         given: the modules of this course that its code may import, besides Python's library.
-        given_files: what else the course gives to it: programs, and the files that these read.
-        given_own: variables of the environment that may hold the path of a file to give, too, and
-            the name that it then has.
-        serves: what of it can be a layer of a server.
-        hunt: what a hunt needs, if students write the tests of this lab.
-        strip: what the strip "your code, live" shows of a lab that serves nothing.
+        given_files: the other given files: programs, and the files that these read.
+        given_own: environment variables that may hold the path of a further given file -> the name
+            of that file.
+        serves: the classes that can be layers of a server.
+        hunt: the facts of a hunt, if students write the tests of this lab.
+        strip: the class that the strip "your code, live" shows for a lab without layers.
     """
 
     path: Path
@@ -145,7 +145,7 @@ class Lab:
 
     @property
     def number(self) -> str:
-        """What `make lab N=` takes, `03`."""
+        """The number for `make lab N=`, `03`."""
         return self.name.split("-")[1]
 
     @property
@@ -169,19 +169,19 @@ class Lab:
         return self.path / "test_lab.py"
 
     def vocabulary(self, serves: Serves) -> Path | None:
-        """Return the tokenizer with which to show what a row serves; None where ids are bytes."""
+        """Return the tokenizer to show a row's layer with; None if ids are bytes."""
         if not serves.vocabulary:
             return None
         return Path(os.path.normpath(self.path / serves.vocabulary))
 
     @property
     def readme(self) -> Path:
-        """What the student reads."""
+        """The text for the student."""
         return self.path / "README.md"
 
     @cached_property
     def tests(self) -> tuple[Test, ...]:
-        """The manifest, see `labkit.course.manifest`; of a hunt, with the published pool in it."""
+        """The manifest, see `labkit.course.manifest`; a hunt's includes the published pool."""
         return read_manifest(self.test_file) if self.hunt is None else self.tests_of(self.pool)
 
     def tests_of(self, pool: Pool, dead: Collection[str] = ()) -> tuple[Test, ...]:
@@ -200,7 +200,7 @@ class Lab:
 
     @property
     def hunt_files(self) -> tuple[Path, ...]:
-        """Of a hunt, the files of the published pool: its list, adapters, and the engine's modules.
+        """The files of a hunt's published pool: its list, adapters, and the engine's modules.
 
         Raises:
             LabFolderError: as `pool` does.
@@ -241,8 +241,8 @@ def read_lab(path: Path) -> Lab:
     """Read the lab in folder `path`.
 
     Raises:
-        LabFolderError: `lab.toml` is missing, is not valid TOML, lacks a field, or gives a module
-            that there is not.
+        LabFolderError: `lab.toml` is missing, is not valid TOML, lacks a field, or names a module
+            that does not exist.
     """
     file = path / FACTS
     facts = read_toml(file)
@@ -276,11 +276,11 @@ def _given(table: Any, file: Path, folder: Path) -> dict[str, Any]:
             raise LabFolderError(f"{file}: [given] names {path}, which is not in its phase")
     read = [path.name for path in files if path.suffix != ".py"] + [*own.values()]
     if len(set(read)) < len(read):
-        raise LabFolderError(f"{file}: [given] names two files of one name: {read}")
+        raise LabFolderError(f"{file}: [given] names two files with the same name: {read}")
     for name in modules:
         if not (ROOT / f"{name.replace('.', '/')}.py").is_file():
             raise LabFolderError(
-                f"{file}: [given] names {name!r}, which is no module of this course"
+                f"{file}: [given] names {name!r}, which is not a module of this course"
             )
     return {"given": tuple(modules), "given_files": tuple(files), "given_own": own}
 

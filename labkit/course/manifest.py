@@ -1,7 +1,7 @@
 """The tests that a lab's score expects, read from `test_lab.py` without running it.
 
-Because the list comes from the source and not from what pytest happened to run, a test that is
-skipped, deselected or missing counts as not passed.
+The list is read from the source, not from pytest's run. So a test that is skipped, deselected or
+missing counts as not passed.
 """
 
 import ast
@@ -21,10 +21,10 @@ class Test:
         name: the function's name.
         rule: the contract it pins, in words (its docstring).
         task: the task it belongs to, or None for a `given` test.
-        points: what it is worth; 0 for a `given` test.
-        timeout: its own time limit in seconds, where it has one.
+        points: the points it earns; 0 for a `given` test.
+        timeout: its own time limit in seconds, if it has one.
         marks: the names of all its marks.
-        needs: what it needs of the platform, see `labkit.running.platform`; "" for nothing.
+        needs: the platform's feature that it needs, see `labkit.running.platform`; "" for none.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Test:
 
     @property
     def given(self) -> bool:
-        """Whether the test shows something instead of grading it."""
+        """Whether the test is a demonstration, which is not graded."""
         return "given" in self.marks
 
 

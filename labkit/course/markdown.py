@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 _CODE = re.compile(r"^(```+|~~~+).*?^\1|(?<!`)(`+)(?!`).+?(?<!`)\2(?!`)", re.MULTILINE | re.DOTALL)
-# `](target)` and `](target "title")`; what stands between the brackets does not matter.
+# `](target)` and `](target "title")`; the text between the brackets is ignored.
 _TARGET = re.compile(r'\]\(([^()\s]+)(?=\)|\s+"[^"]*"\))')
 _HEADING = re.compile(r"^(#{1,6}) (.*)$", re.MULTILINE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.IGNORECASE)
@@ -15,7 +15,7 @@ def relink(text: str, new_target: Callable[[str, bool], str]) -> str:
 
     Args:
         text: the text.
-        new_target: gets a target as it stands there, and whether it is that of an image.
+        new_target: gets the written target, and whether it is the target of an image.
     """
     shown = without_code(text)
     made, end = [], 0
@@ -34,7 +34,7 @@ def without_code(text: str) -> str:
 
 
 def _opening(text: str, closing: int) -> int:
-    """Return where the bracket opens that is closed at `closing`."""
+    """Return the place of the opening bracket whose closing bracket is at `closing`."""
     depth = 0
     for place in range(closing, -1, -1):
         depth += {"]": 1, "[": -1}.get(text[place], 0)
@@ -44,20 +44,20 @@ def _opening(text: str, closing: int) -> int:
 
 
 def leads_out(target: str) -> bool:
-    """Tell whether a target is on another host, or a mail address: it has a scheme."""
+    """Return whether a target is on another host, or a mail address: it has a scheme."""
     return _SCHEME.match(target) is not None
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading, as GitHub and the book make it."""
+    """Return the anchor of a heading, the same as GitHub's and the book's."""
     plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
 
 
 def headings(text: str) -> list[tuple[int, int, str]]:
-    """Return the headings of a Markdown text outside code: where each begins, its level, its text.
+    """Return the headings of a Markdown text outside code: the place, level and text of each.
 
-    The text is as it stands, with its markup.
+    The text includes its markup.
     """
     return [
         (match.start(), len(match[1]), text[match.start(2) : match.end(2)].rstrip(" #"))

@@ -1,8 +1,8 @@
 """Rewriting a source so that it counts its own work; see `labkit.running.hunting.work`.
 
-Whether code is slow is then a count, which is the same on every machine, however busy. Counted are
-calls of the functions of the source, rounds of its loops, and what its built-in operations copy or
-look at: `a + b`, slices, `find`, `in`, `join`, `decode` and the like count by their length.
+The work of code is then a count, which is the same on every machine, even a busy one. Calls of the
+source's functions and rounds of its loops count, and so do the items that built-in operations copy
+or read: `a + b`, slices, `find`, `in`, `join`, `decode` and the like count by their length.
 """
 
 import ast
@@ -10,10 +10,10 @@ import re
 from collections import deque
 from functools import lru_cache
 
-# The module that counts, and its counter, which no source uses for something else.
+# The module that counts, and its counter, a name that no source uses otherwise.
 COUNTER = "labkit.running.hunting.work"
 _WORK = "WORK"
-# Methods whose cost does not grow with what their object has.
+# Methods whose cost does not grow with the size of their object.
 _CONSTANT = {"append", "appendleft", "popleft", "clear", "add", "discard", "end", "start", "span"}
 _METHODS = {
     name
@@ -50,7 +50,7 @@ def _after_docstring_and_future(tree: ast.Module) -> int:
 
 
 class _Counting(ast.NodeTransformer):
-    """Puts the counter around each operation that may cost more than a moment."""
+    """Wraps the counter around each operation whose cost may grow with its operands."""
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         """Leave its annotation as it is."""
@@ -97,7 +97,7 @@ class _Counting(ast.NodeTransformer):
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """Count what is copied into the result."""
+        """Count the items copied into the result."""
         self.generic_visit(node)
         is_number = isinstance(node.op, ast.Add | ast.Sub) and (
             _is_plain(node.left) or _is_plain(node.right)
@@ -105,15 +105,15 @@ class _Counting(ast.NodeTransformer):
         return node if is_number else _counter("result", node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        """Count what is copied into the text. What it formats stays as it is."""
+        """Count the characters copied into the text; leave its expressions as they are."""
         return _counter("result", node)
 
     def visit_List(self, node: ast.List) -> ast.AST:
-        """Count what is unpacked into a list."""
+        """Count the items unpacked into a list."""
         return self._display(node)
 
     def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
-        """Count what is unpacked into a tuple."""
+        """Count the items unpacked into a tuple."""
         return self._display(node)
 
     def _display(self, node: ast.List | ast.Tuple) -> ast.AST:
@@ -122,7 +122,7 @@ class _Counting(ast.NodeTransformer):
         return _counter("result", node) if unpacks and isinstance(node.ctx, ast.Load) else node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Count what a slice copies, or what moves up if it is assigned or deleted."""
+        """Count the items that a slice copies, or that move if it is assigned or deleted."""
         self.generic_visit(node)
         if not isinstance(node.slice, ast.Slice):
             return node
@@ -134,7 +134,7 @@ class _Counting(ast.NodeTransformer):
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        """Count what `+=` copies."""
+        """Count the items that `+=` copies."""
         target = ast.parse(ast.unparse(node.target), mode="eval").body
         self.generic_visit(node)
         if isinstance(node.op, ast.Add) and not _is_plain(node.value):
@@ -143,7 +143,7 @@ class _Counting(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """Count what `in` and `==` look at."""
+        """Count the items that `in` and `==` read."""
         self.generic_visit(node)
         if len(node.ops) > 1:
             return node
@@ -162,7 +162,7 @@ class _Counting(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Count what built-in functions and methods copy or look at."""
+        """Count the items that built-in functions and methods copy or read."""
         self.generic_visit(node)
         match node.func:
             case ast.Name(name) if name in _FUNCTIONS:

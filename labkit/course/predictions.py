@@ -1,7 +1,7 @@
-"""Questions to answer before writing code, from `predict.toml`: what comes out of a tiny input?
+"""Questions to answer before writing code, from `predict.toml`: the result for a tiny input.
 
-The answer is stored, so that a course without references can tell it; the gate `predictions` holds
-it against the reference.
+The answer is stored, so that a course without references can show it; the gate `predictions`
+compares it with the reference.
 """
 
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ FEWEST_QUESTIONS, MOST_QUESTIONS = 3, 6
 
 @dataclass(frozen=True)
 class Question:
-    """What a piece of code gives.
+    """A question about the value of some code.
 
     Attributes:
         ask: the question, in one or two sentences.
         code: Python statements, the last of which is the expression in question. Its names are
             those of the lab's solution.
         choices: three or four values, as `repr` or `ascii` writes them.
-        answer: the one that the reference gives.
+        answer: the choice that the reference returns.
         why: one sentence.
     """
 

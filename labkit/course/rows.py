@@ -1,4 +1,4 @@
-"""The TOML files of a course: reading them, rows as objects, and the edits that some rows are."""
+"""The TOML files of a course: reading them, rows as objects, and rows that are edits."""
 
 import tomllib
 from dataclasses import fields
@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return what a lab's TOML file says.
+    """Return the content of a lab's TOML file.
 
     Raises:
         LabFolderError: it is missing, or is not valid TOML.
@@ -30,8 +30,8 @@ def build(kind: type[_T], row: dict[str, Any], file: Path, **convert: Any) -> _T
     Args:
         kind: its dataclass.
         row: the row.
-        file: where it is from, for messages.
-        convert: by field, what makes its value of what TOML gives.
+        file: the file of the row, for messages.
+        convert: by field, the function that converts TOML's value.
 
     Raises:
         LabFolderError: a field is missing, unknown, or not of its type.
@@ -57,7 +57,7 @@ def edited(text: str, find: str, replace: str, where: str) -> str:
     """Return a text with the one occurrence of `find` replaced.
 
     Raises:
-        ValueError: there is none, or more than one; the message begins with `where`.
+        ValueError: `find` does not occur once; the message begins with `where`.
     """
     if text.count(find) != 1:
         raise ValueError(f"{where}: `find` occurs {text.count(find)} times; it must occur once")

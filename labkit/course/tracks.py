@@ -1,6 +1,6 @@
-"""The two tracks of the ladder: where one ends, a student may stop with a whole course.
+"""The two tracks of the ladder: at the end of the first, a student may stop with a complete course.
 
-Its own file because the board, the report of a run and `make watch` say it alike.
+This is a file of its own because the board, the report of a run and `make watch` print this text.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from labkit.course.lab import Lab
 
 
 def track_done(labs: Sequence[Lab], following: Lab) -> str:
-    """Return what to say where the next lab begins another track than the first; else "".
+    """Return the text for a student whose next lab begins a later track; otherwise "".
 
     Args:
         labs: the labs of the ladder, in order.
@@ -20,6 +20,6 @@ def track_done(labs: Sequence[Lab], following: Lab) -> str:
         return ""
     track = labs[labs.index(first) - 1].track
     return (
-        f"the {track} track is done, a whole course: see it work with make demo, then "
+        f"the {track} track is done, a complete course: see it work with make demo, then "
         "LAB_IMPL=starter make serve"
     )

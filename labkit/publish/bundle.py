@@ -1,4 +1,4 @@
-"""`make bundle N=03`: writes the bundle to hand in, see `labkit.grading.reading.bundles`.
+"""`make bundle N=03`: write the zip to hand in, see `labkit.grading.reading.bundles`.
 
 Nothing is graded: the printed score is that of the last run on this machine.
 """
@@ -27,21 +27,21 @@ def _local_score(lab: Lab, root: Path) -> str:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `python -m labkit bundle`."""
     add = command.add_argument
-    add("--lab", default="", metavar="N", help="number of the lab, 03")
+    add("--lab", default="", metavar="N", help="number of the lab, such as 03")
     add("--student", default="", metavar="NAME", help="your name, if your instructor asks for it")
     add("--out", type=Path, metavar="FILE", help="default: submission-lab-NN.zip")
-    add("--force", action="store_true", help="make the bundle even if starter.py is unchanged")
+    add("--force", action="store_true", help="write the zip even if starter.py is unchanged")
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Write the bundle of a lab and print its contents; return 0."""
+    """Write the bundle of a lab and print its content; return 0."""
     labs = find_labs(root)
     lab = pick_lab(labs, args.lab)
     files = make_bundle(lab, labs, root, args.student)
     if not args.force and source_of(lab) == lab.pristine_starter.read_bytes():
         raise UsageError(
             f"{lab.label}/starter.py is unchanged, so there is nothing to hand in. "
-            f"To hand it in nevertheless: make bundle N={lab.number} ARGS=--force"
+            f"To hand it in anyway: make bundle N={lab.number} ARGS=--force"
         )
     out = args.out or root / f"submission-{lab.label}.zip"
     write_zip(out, files)

@@ -1,1 +1,1 @@
-"""Running a lab's tests on an implementation, and reporting what came of it."""
+"""Running a lab's tests on an implementation, and reporting the results."""

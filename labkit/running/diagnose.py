@@ -1,7 +1,7 @@
 """Which common mistake the code under test has made.
 
 A lab's `mistakes.py` holds a probe for each: a function that drives the code with a tiny input and
-returns whether the answer is the one that this mistake gives and no other.
+returns whether the answer is the answer of this mistake and of no other.
 """
 
 import functools
@@ -15,7 +15,7 @@ from labkit.course.lab import COURSE
 from labkit.running.drive import Driver
 
 FILE = f"{COURSE}/mistakes.py"
-# Of processor time, for all probes together.
+# The processor time of all probes together.
 MOST_SECONDS = 2.0
 Probe = Callable[[Driver], bool]
 
@@ -25,11 +25,11 @@ class Mistake:
     """A common mistake.
 
     Attributes:
-        name: that of its probe, with hyphens; a known bug of the lab has the same name.
-        task: the task in which it is made.
-        symptom: what the code does, to be read after "looks like:".
-        hint: what to look at.
-        probe: returns whether the code makes it.
+        name: the name of its probe, with hyphens; a known bug of the lab has the same name.
+        task: the task in which students make it.
+        symptom: the behaviour of the code; reports print it after "looks like:".
+        hint: the thing to look at.
+        probe: returns whether the code makes this mistake.
         overdue: for a mistake that costs time, the tests that show it: at least one of them ran
             into its time limit, and no other test.
     """
@@ -93,8 +93,8 @@ def diagnose(
     Args:
         mistakes: of the lab, in the order in which they are tried.
         lab: drives the code under test.
-        failing_tasks: those of which a test ran and failed; the mistakes of others are not made,
-            but for those that cost time.
+        failing_tasks: the tasks with a test that ran and failed. Mistakes of other tasks are not
+            considered, except those that cost time.
         overdue: the tests that ran into their time limit.
     """
     for candidate in mistakes:
@@ -111,5 +111,5 @@ def _answers(probe: Probe, lab: Driver) -> bool:
     try:
         return probe(lab) is True
     except Exception:
-        # The code raised, or gave something that the probe does not expect: another mistake.
+        # The code raised, or returned a value that the probe does not expect: another mistake.
         return False

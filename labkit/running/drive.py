@@ -1,7 +1,7 @@
 """The seam between tests and the implementation under test.
 
-A test describes a whole run as data: which object to make, which calls to make on it. `perform`
-carries the run out and answers with data, one round trip per run.
+A test describes a whole run as data: the object to make, and the calls to make on it. `perform`
+carries the run out and returns data, with one round trip per run.
 """
 
 import random
@@ -33,19 +33,19 @@ from mini_vllm.text.events import TextDelta, ToolCall
 Resolve = Callable[[str], Any]
 Perform = Callable[[Sequence[New], Sequence[Call], str], Trace]
 
-# What was called, the test's value, and the copy that the implementation got.
+# The name that was called, the test's value, and the copy that the implementation got.
 _Argument = tuple[str, Any, Any]
 
-# A test makes hundreds of thousands, and this takes a third of the time of calling the class.
+# A test makes hundreds of thousands of calls; this takes a third of the time of `Call(...)`.
 _call_of = partial(tuple.__new__, Call)
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 _ATOMS = frozenset([type(None), bool, int, str, bytes])
 _LABKIT = str(Path(__file__).parents[1])
-# Of an exception's text, of a changed argument, and of how many arguments were changed.
+# Limits: an exception's text, a changed argument's text, and the number of changed arguments.
 _MOST_CHARACTERS = 4_000
 _MOST_SHOWN = 60
 MOST_CHANGES = 10
-# What to return instead of a type that does not cross.
+# Advice for a value whose type does not cross.
 _INSTEAD = {
     **dict.fromkeys(["bytearray", "memoryview"], "return bytes"),
     **dict.fromkeys(["set", "frozenset", "deque", "map", "filter", "zip"], "return a list"),
@@ -65,18 +65,18 @@ def perform(resolve: Resolve, new: Sequence[New], calls: Iterable[Call], watch: 
 
 
 class Run:
-    """A run under way: its calls may come in any number of rounds.
+    """A run in progress: its calls may be carried out in any number of rounds.
 
     The implementation gets copies of arguments that can change, so it never touches a test's data.
 
     Args:
-        resolve: finds what is to be made and called.
-        new: what to make, before the first call.
+        resolve: returns the class or function of a name.
+        new: the objects to make before the first call.
         watch: the attribute to read after each call, or "".
 
     Attributes:
-        watch: as it was given.
-        trace: what came of it so far.
+        watch: the argument `watch`.
+        trace: the outcome so far.
     """
 
     def __init__(self, resolve: Resolve, new: Sequence[New], watch: str) -> None:
@@ -110,7 +110,7 @@ class Run:
         self._held = held
 
     def end(self) -> Trace:
-        """Return the whole run, with the changes of the arguments that its objects were made of."""
+        """Return the whole run, including changes to the arguments of its objects."""
         for name, before, after in self._arguments:
             _note_change(self.trace.changed, name, before, after)
         return self.trace
@@ -124,7 +124,7 @@ class Run:
             self.trace.raised = _raised(error, str(doing))
 
     def _make(self, value: Any) -> Any:
-        """Return a copy of an argument; of a recipe what it makes, which is made once."""
+        """Return a copy of an argument; for a recipe, return the object, which is made once."""
         if not isinstance(value, New):
             return _copy(value)
         if id(value) in self._made:
@@ -181,7 +181,7 @@ def _read(resolve: Resolve, target: Any, name: str) -> Any:
 
 
 def _copy(value: Any) -> Any:
-    """Return a value whose parts that can change are new."""
+    """Return a copy of a value; its mutable parts are copied as well."""
     if type(value) is list:
         return value[:] if _ATOMS.issuperset(map(type, value)) else [*map(_copy, value)]
     if type(value) is tuple:
@@ -194,15 +194,15 @@ def _copy(value: Any) -> Any:
 
 
 def _note_change(changed: list[str], name: str, before: Any, after: Any) -> None:
-    """Say so if a copy is no longer what it was made from."""
+    """Add a note if a copy no longer equals its original."""
     try:
         if after == before or len(changed) == MOST_CHANGES:
             return
         old, new = _first_difference(before, after)
         words = f"{old!r:.{_MOST_SHOWN}} became {new!r:.{_MOST_SHOWN}}"
     except Exception:
-        # Of what the implementation put there, `==` or `repr` raised.
-        words = "it became something else"
+        # The implementation put a value there whose `==` or `repr` raised.
+        words = "it became another value"
     changed.append(f"{name} changed its argument: {words}")
 
 
@@ -234,7 +234,7 @@ def _data(value: Any, what: str, name: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a copy made of exact plain types, so that later changes and subclasses do not show."""
+    """Return a copy made of exact plain types, so later changes and subclasses have no effect."""
     if type(value) in _ATOMS:
         return value
     if type(value) in (list, tuple):
@@ -257,10 +257,10 @@ def _plain(value: Any) -> Any:
 
 
 def as_plain(value: Any) -> Any:
-    """Return a copy of a value that crosses the seam; as an argument, a set of numbers does, too.
+    """Return a copy of a value that crosses the seam; as an argument, a set of ints crosses too.
 
     Raises:
-        TypeError: it does not.
+        TypeError: the value does not cross.
     """
     if type(value) is dict:
         return {as_plain(key): as_plain(item) for key, item in value.items()}
@@ -286,7 +286,7 @@ def _raised(error: BaseException, call: str) -> Raised:
 
 
 def _suggestion(error: BaseException) -> str:
-    """Return which name was probably meant, for a name that does not exist."""
+    """Return a suggestion for a name that does not exist: the most similar name."""
     name = getattr(error, "name", None)
     if isinstance(error, AttributeError) and isinstance(name, str):
         known = dir(error.obj)
@@ -302,9 +302,9 @@ def _suggestion(error: BaseException) -> str:
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Return where the error passed through the file in which it was first seen outside of here.
+    """Return the frames of the error in the first file outside of labkit.
 
-    The course's own programs, which may stand in between, are not looked at.
+    The course's own programs, whose frames may be in between, are skipped.
     """
     walked = traceback.walk_tb(error.__traceback__)
     frames = StackSummary.extract(pair for pair in walked if not is_given(pair[0].f_globals))
@@ -313,13 +313,12 @@ def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 class Driver:
-    """What a test gets as `lab`: makes runs, and fails the test if the implementation raises.
+    """The fixture `lab` of a test: it makes runs, and fails the test if the implementation raises.
 
     Args:
         perform: carries runs out, here or in another process.
         seed: of the randomness.
-
-        given: what the course gives to the lab.
+        given: returns the lab's given module.
 
     Attributes:
         random: a generator seeded by the session's seed and the test's name.
@@ -334,16 +333,18 @@ class Driver:
 
     @property
     def given(self) -> ModuleType:
-        """What the course gives, as the tests have it: nothing that the implementation can reach.
+        """The tests' own copy of the given module, which the implementation cannot reach.
 
-        For the implementation it is made by name: `lab.new("given.tokenizer", "byte_level")`.
+        Objects for the implementation are made by name: `lab.new("given.tokenizer", "byte_level")`.
         """
         if self._given is None:
-            raise LabFolderError("this lab gives nothing: name files under [given] in its lab.toml")
+            raise LabFolderError(
+                "this lab has no given files: name them under [given] in its lab.toml"
+            )
         return self._given()
 
     def new(self, name: str, *args: Any, **kwargs: Any) -> New:
-        """Describe an object; each run makes it afresh."""
+        """Describe an object; each run makes it anew."""
         return New(name, args, kwargs)
 
     def call(self, target: str | New, *args: Any, **kwargs: Any) -> Any:
@@ -374,7 +375,7 @@ class Driver:
     ) -> Trace:
         """Run the calls on one object: `("feed", "a")` is a call, `"matched"` reads an attribute.
 
-        Of several objects a `Call` says which: `Call("count", None, object=1)`.
+        With several objects, a `Call` names its object: `Call("count", None, object=1)`.
         """
         objects = [new] if isinstance(new, New) else new
         return self._checked(self._perform(objects, [*map(_as_call, calls)], watch))
@@ -388,8 +389,8 @@ class Driver:
         end: str = "flush",
         watch: str = "held",
     ) -> Trace:
-        """Feed the pieces one by one by calling `feed`, and end the stream by calling `end`; with
-        "" leave it open.
+        """Feed the pieces one by one by calling `feed`, then end the stream by calling `end`; if
+        `end` is "", the stream stays open.
         """
         calls = [_call_of((feed, (piece,), _NO_OPTIONS, 0)) for piece in pieces]
         calls += [Call(end, ())] if end else []
@@ -404,7 +405,7 @@ class Driver:
         watch: str = "held",
     ) -> list[Trace]:
         """Feed several objects in turns, piece by piece, then end each; return a trace per
-        object. With `end` "" they stay open. A recipe that comes twice makes two.
+        object. With `end` "" they stay open. A recipe that occurs twice makes two objects.
         """
         new = [replace(recipe) for recipe in new]
         turns = range(max(map(len, pieces)))
@@ -434,7 +435,7 @@ def _raising(expected: str, raised: Raised, trace: Trace | None) -> Failure:
 def _plan(
     target: str | New, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[New], list[Call]]:
-    """Return what to make and what to call: a function, a method, or only the object itself."""
+    """Return the objects to make and the calls: a function, a method, or only the object itself."""
     if isinstance(target, str):
         return [], [Call(target, args, kwargs)]
     return [target], [Call(args[0], args[1:], kwargs)] if args else []

@@ -1,7 +1,7 @@
-"""What the course gives to a lab's code and to its tests: programs, and the files that they read.
+"""The given programs of a lab, for its code and its tests, and the files that they read.
 
 The `[given]` table of `lab.toml` names them. Code under test imports none of this; tests make it by
-name, as in `lab.new("given.tokenizer", "bpe")`, and hand it over.
+name, as in `lab.new("given.tokenizer", "bpe")`, and pass it as an argument.
 """
 
 import functools
@@ -14,15 +14,15 @@ from labkit.running.source import Given, load_given
 
 
 def read_given(lab: Lab, *, own: bool = False) -> Given:
-    """Return what a lab gives.
+    """Return the given programs and files of a lab.
 
     Args:
         lab: the lab.
-        own: also the files that variables of the environment name.
+        own: whether to add the files that environment variables name.
 
     Raises:
         LabFolderError: a file is missing.
-        UsageError: a variable names no file that can be read, or one that cannot be used.
+        UsageError: a variable names a file that cannot be read or used.
     """
     programs, files = [], {}
     for path in lab.given_files:
@@ -45,7 +45,7 @@ def read_given(lab: Lab, *, own: bool = False) -> Given:
 
 
 def _check(given: Given, variable: str, name: str) -> None:
-    """Let the programs look at the file that a variable names, by their `check_file(name)`."""
+    """Have the programs check the file that a variable names, by their `check_file(name)`."""
     check = getattr(for_tests(given), "check_file", None)
     try:
         if check is not None:
@@ -70,7 +70,7 @@ def _own(variable: str) -> bytes:
 
 
 def for_tests(given: Given) -> ModuleType:
-    """Return what is given as a module of the tests' own, which no code under test can change.
+    """Return the given programs as the tests' own module, which no code under test can change.
 
     Raises:
         LoadFailure: it cannot be imported.

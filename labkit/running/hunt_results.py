@@ -43,8 +43,8 @@ def result_of(code: Code, hunted: Hunted) -> Result:
     """Return the result of a wrong implementation: it passes as a test if it is killed."""
     killers = hunted.kills.get(code.name, ())
     if code.name in hunted.paid:
-        why = f"{hunted.paid[code.name]} is flaky, which costs a killed implementation"
-        return Result(ResultKind.ASSERTION, f"survives: {why}")
+        why = "is flaky, which costs the points of one killed implementation"
+        return Result(ResultKind.ASSERTION, f"survives: {hunted.paid[code.name]} {why}")
     if killers:
         others = f" and {len(killers) - 1} more" if len(killers) > 1 else ""
         return Result(ResultKind.PASSED, f"killed by {killers[0]}{others}")
@@ -64,7 +64,7 @@ def result_of(code: Code, hunted: Hunted) -> Result:
 
 
 def result_of_void(hunted: Hunted) -> Result:
-    """Return whether none of a student's tests is void; if some are, which, and then why."""
+    """Return whether none of a student's tests is void; otherwise name them, then the reasons."""
     if not hunted.void:
         return Result(ResultKind.PASSED)
     reasons = "; ".join(f"{test}: {why}" for test, why in hunted.void.items())

@@ -1,4 +1,4 @@
-"""Files of labs that are no modules of a package, such as their tests, imported without pytest."""
+"""Importing, without pytest, files of labs outside of any package, such as their tests."""
 
 import functools
 import importlib.util
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def import_file(path: Path, name: str) -> ModuleType:
-    """Return a file as a new module of this name; whatever it raises is raised here."""
+    """Return a file as a new module of this name; its exceptions are raised here."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

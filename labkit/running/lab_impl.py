@@ -22,7 +22,7 @@ class Implementation:
 
     Attributes:
         kind: `solution`, `starter`, `bug` or `path`.
-        path: the file it comes from (for a bug: the solution that is edited).
+        path: the file of the code (for a bug: the edited solution).
         bug: the bug that is planted, if any.
     """
 
@@ -37,12 +37,12 @@ class Implementation:
 
     @property
     def filename(self) -> str:
-        """What tracebacks name; a planted bug makes another file of it."""
+        """The name in tracebacks; with a planted bug, it is the name of another file."""
         return str(self.path) if self.bug is None else f"{self.path}[{self.bug.name}]"
 
     @property
     def is_reference(self) -> bool:
-        """Whether this is the course's own solution rather than somebody's work."""
+        """Whether this is the course's own solution, and not the work of a student."""
         return self.kind in ("solution", "bug")
 
     def source(self) -> bytes:
@@ -54,7 +54,7 @@ class Implementation:
         try:
             data = self.path.read_bytes()
         except OSError as error:
-            fix = "`make reset` brings the starter back" if self.kind == "starter" else "check it"
+            fix = "`make reset` writes a fresh starter.py" if self.kind == "starter" else "check it"
             if self.is_reference and not self.path.exists():
                 raise LoadFailure(f"{self.path.parent.name}: {NO_REFERENCE}") from None
             raise LoadFailure(f"{self.path} cannot be read ({error.strerror}): {fix}") from None
@@ -71,12 +71,12 @@ class Implementation:
 
 
 def short_hash(data: bytes) -> str:
-    """Return the 8 hex digits by which reports and progress know a file."""
+    """Return the 8 hex digits that identify a file in reports and progress."""
     return hashlib.sha256(data).hexdigest()[:8]
 
 
 def lab_impl() -> str:
-    """Return the value of `LAB_IMPL`, empty where it is unset."""
+    """Return the value of `LAB_IMPL`, empty if it is unset."""
     return os.environ.get("LAB_IMPL", "").strip()
 
 
@@ -86,13 +86,13 @@ def is_student_edition(labs: list[Lab]) -> bool:
 
 
 def choose(value: str, labs: list[Lab], cwd: Path) -> dict[Path, Implementation]:
-    """Return what `LAB_IMPL=value` means for each lab, by lab folder.
+    """Return the implementation that `LAB_IMPL=value` selects for each lab, by lab folder.
 
-    Empty means the solution; in a student edition, where no lab has one, the starter.
+    Empty means the solution; in a student edition, which has no solutions, it means the starter.
 
     Raises:
         UsageError: the value is not allowed, names one file while several labs are collected, or
-            asks for a reference that is not there.
+            asks for a reference that does not exist.
     """
     if not value and is_student_edition(labs):
         value = "starter"
@@ -120,7 +120,7 @@ def choose(value: str, labs: list[Lab], cwd: Path) -> dict[Path, Implementation]
 
 
 def _choices(labs: list[Lab]) -> str:
-    """Return what `LAB_IMPL` can be for all these labs."""
+    """Return the values of `LAB_IMPL` that fit all these labs."""
     words = ["starter"]
     if all(lab.solution.exists() for lab in labs):
         words.append("solution")
@@ -137,7 +137,7 @@ def _choose_one(value: str, path: Path, lab: Lab) -> Implementation:
         if bug.name == name:
             return Implementation("bug", lab.solution, bug)
     have = ", ".join(bug.name for bug in lab.bugs) or "none"
-    raise UsageError(f"LAB_IMPL={value!r}: {lab.name} has no such bug; it has: {have}")
+    raise UsageError(f"LAB_IMPL={value!r}: {lab.name} has no such bug; its bugs: {have}")
 
 
 def load(
@@ -146,8 +146,8 @@ def load(
     """Import the code under test as module `name`; see `load_source`.
 
     Raises:
-        LoadFailure: it is missing, does not parse, imports what a lab may not import, or stops
-            while imported.
+        LoadFailure: it is missing, does not parse, imports a forbidden module, or stops while
+            imported.
     """
     path = implementation.path
     source = implementation.source()

@@ -1,8 +1,8 @@
-"""What the platform has on which a run happens: that of an operating system, or that of a browser.
+"""The features of the platform of a run: an operating system or a browser.
 
 In a browser Python is WebAssembly inside a worker of a page. It cannot fork, has no threads and no
-timers, and cannot use all of its stack. What the page can do instead it is asked for here. Whoever
-needs anything of the kind asks this module.
+timers, and cannot use all of its stack. This module asks the page for a replacement of some of
+these. All other modules use this one to learn the features of the platform.
 """
 
 import os
@@ -14,28 +14,28 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 _IN_BROWSER = sys.platform == "emscripten"
-# What `@pytest.mark.needs(...)` of a lab's test may name, and what of it a browser lacks.
+# The features that `@pytest.mark.needs(...)` of a lab's test may name, and those a browser lacks.
 NEEDS = {"threads": "a browser's Python has no threads"}
 BROWSER_LACKS = frozenset(["threads"])
 
 # A browser's Python takes two to three times as long for the same work, and it knows only real
 # time, in which other programs have their share.
 SLOWER = 3 if _IN_BROWSER else 1
-# A test that sleeps or waits spends no processor time, so it also has so many times its limit of
-# real time.
+# A test that sleeps or waits spends no processor time. So its real time is limited as well, to so
+# many times the limit.
 REAL_TO_PROCESSOR = 6
-# Of its stack, what Python may use in a browser: see `guard_stack`. The last 16 kB are a margin.
+# The part of its stack that Python may use in a browser: see `guard_stack`. 16 kB are a margin.
 _STACK_BYTES = 48 << 10
 _DEEP_BYTES = 96 << 10
 
 
 class Timer(Protocol):
-    """A timer that sends a signal, as those of `signal.setitimer` do.
+    """A timer that sends a signal, like those of `signal.setitimer`.
 
     Attributes:
         number: of the signal.
-        times: how many times a limit in seconds of processor time this timer waits.
-        unit: what it measures, for messages.
+        times: the factor from a limit in seconds of processor time to this timer's seconds.
+        unit: the measured time, for messages.
     """
 
     number: int
@@ -46,11 +46,11 @@ class Timer(Protocol):
         """Send the signal after so many seconds, and again after each `again`; 0 stops it.
 
         Returns:
-            What was left of the time before, and its `again`.
+            The rest of the earlier time, and its `again`.
         """
 
     def is_due(self) -> bool:
-        """Return whether a signal that came is the one that was asked for last."""
+        """Return whether a received signal is the one that was set last."""
 
 
 class SystemTimer:
@@ -65,17 +65,17 @@ class SystemTimer:
         return signal.setitimer(self._which, seconds, again)
 
     def is_due(self) -> bool:
-        """Return True: a timer that is set anew forgets the old time."""
+        """Return True: setting the timer discards the earlier time."""
         return True
 
 
 class PageTimer:
     """The page's timer; see `Timer`.
 
-    The page writes the number of the signal where Python looks every few instructions.
+    The page writes the signal's number into memory that Python reads every few instructions.
 
     Args:
-        announce: tells the page the seconds, None for none, and `again`.
+        announce: sends the page the seconds (None to stop the timer) and `again`.
     """
 
     number = signal.SIGALRM if hasattr(signal, "SIGALRM") else 14
@@ -97,15 +97,15 @@ class PageTimer:
         return before
 
     def is_due(self) -> bool:
-        """Return whether the time is over: what comes may be the signal of an earlier limit."""
+        """Return whether the time is over: a signal may be that of an earlier limit."""
         return self._end is not None and time.monotonic() >= self._end
 
 
 class Page:
-    """What the page does for a run.
+    """The services of the page for a run.
 
     Attributes:
-        timer: its timer, None where the page and Python share no memory.
+        timer: its timer; None if the page and Python share no memory.
     """
 
     def __init__(self, tell: Callable[[dict[str, Any]], object], *, interrupts: bool) -> None:
@@ -113,11 +113,11 @@ class Page:
         self.timer = PageTimer(self._announce) if interrupts else None
 
     def watch(self, seconds: float, messages: Mapping[str, str]) -> None:
-        """Have the run ended from outside if no further word comes in so many seconds (0: never).
+        """Have the page end the run if no further message arrives in so many seconds (0: never).
 
         Args:
             seconds: of real time.
-            messages: what to tell then (`late`), or if Python is gone without a word (`gone`).
+            messages: the text to print then (`late`), or if Python is gone (`gone`).
         """
         self._tell({"event": "watch", "seconds": seconds or None, "told": dict(messages)})
 
@@ -130,27 +130,27 @@ _page: list[Page] = []
 
 
 def set_page(page: Page | None) -> None:
-    """Have a page do what this Python cannot do itself."""
+    """Set the page that provides the features that this Python lacks."""
     _page[:] = [] if page is None else [page]
 
 
 def page() -> Page | None:
-    """Return the page that does what this Python cannot do itself, if there is one."""
+    """Return the page that provides the features that this Python lacks, if there is one."""
     return _page[0] if _page else None
 
 
 def has(need: str) -> bool:
-    """Return whether the platform has what a mark `needs` names."""
+    """Return whether the platform has the feature that a mark `needs` names."""
     return not (_IN_BROWSER and need in BROWSER_LACKS)
 
 
 def can_fork() -> bool:
-    """Return whether this process can make another one of itself."""
+    """Return whether this process can fork."""
     return hasattr(os, "fork") and not _IN_BROWSER
 
 
 def timers() -> list[Timer]:
-    """Return the timers that hold the main thread to a limit; none where there are none."""
+    """Return the timers that hold the main thread to a limit; none if the platform has none."""
     around = page()
     if around is not None:
         return [around.timer] if around.timer is not None else []
@@ -172,17 +172,18 @@ def processor_time() -> float:
 def guard_stack() -> None:
     """Have nesting that is too deep end in a RecursionError, in a browser too.
 
-    There Python has a large stack of its own and measures that one. But each of its calls also
+    There Python has a large stack of its own and measures only that. But each of its calls also
     takes a part of the stack of the browser's engine, which is far smaller (half a megabyte in a
-    worker of Chromium); where that ends, the whole interpreter does. What nests in C, as JSON's
-    parser and the end of a long chain of objects do, takes little of the one and much of the other.
+    worker of Chromium). If the engine's stack overflows, the whole interpreter ends. Nesting in C,
+    such as JSON's parser or the deletion of a long chain of objects, takes little of Python's stack
+    and much of the engine's.
     """
     _protect(_STACK_BYTES)
 
 
 @contextmanager
 def deep_stack() -> Iterator[None]:
-    """Let Python have more of its stack inside: to compile and import sources takes much of it."""
+    """Let the body use more of the stack, which compiling and importing sources need."""
     _protect(_DEEP_BYTES)
     try:
         yield
@@ -191,7 +192,7 @@ def deep_stack() -> Iterator[None]:
 
 
 def _protect(size: int) -> None:
-    """Have Python believe that its stack is of so many bytes."""
+    """Tell Python that its stack has so many bytes."""
     if not _IN_BROWSER:
         return
     from pyodide_js import _module as module  # type: ignore[import-not-found]
@@ -203,7 +204,7 @@ def _protect(size: int) -> None:
 
 @contextmanager
 def no_event_loop() -> Iterator[None]:
-    """Have no event loop run inside: in a browser the page's own always does."""
+    """Hide the running event loop from the body: in a browser, the page's own always runs."""
     from asyncio import events
 
     running = events._get_running_loop()

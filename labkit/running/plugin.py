@@ -50,12 +50,12 @@ _MOST_PRINTED = 4_000
 _HUNT_LIMIT = 120.0
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
-    "points(n): what the test is worth; the points of a lab add up to 100",
-    "given: shows something instead of grading it; no points",
-    "varies(name): of a hidden test: the test of the lab whose rule it asks again",
-    "visibility(when): of a hidden test: who may see it, see labkit.grading.overlay",
-    "timeout(seconds): how long a test may take; a lab's test in processor time",
-    "needs(what): what a test needs of the platform; where it is missing, the test is left out",
+    "points(n): the points of this test; those of a lab add up to 100",
+    "given: a demonstration, which is not graded and has no points",
+    "varies(name): for a hidden test, the test of the lab whose rule it checks again",
+    "visibility(when): for a hidden test, who may see it; see labkit.grading.overlay",
+    "timeout(seconds): the limit of a test; for a lab's test, of processor time",
+    "needs(feature): the platform's feature that a test needs; without it, the test is left out",
 )
 
 
@@ -64,11 +64,11 @@ class LabHooks:
 
     @pytest.hookspec(firstresult=True)
     def pytest_lab_passes(self, config: pytest.Config, lab: Lab) -> bool | None:
-        """Return whether the student's own `starter.py` of `lab` passes as it is now."""
+        """Return whether the student's current `starter.py` of `lab` passes."""
 
     @pytest.hookspec
     def pytest_lab_finished(self, config: pytest.Config, run: LabRun) -> str | None:
-        """Called for each lab when the session is over. A text that it returns is shown."""
+        """Handle the run of one lab at the end of the session; a returned text is printed."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -79,13 +79,13 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options of lab runs."""
     if not any(map(pluginmanager.has_plugin, ("pytest_timeout", "timeout"))):
-        parser.addini("timeout", "for pytest-timeout, which is not at work here")
+        parser.addini("timeout", "for pytest-timeout, which is not used here")
     group = parser.getgroup("labs")
     group.addoption("--lab-seed", default=os.environ.get("LAB_SEED", PUBLIC_SEED), metavar="SEED",
                     help="seed of the randomised cases (default: LAB_SEED, else 0)")  # fmt: skip
     group.addoption("--lab-task", type=int, metavar="N", help="run only the tests of task N")
     group.addoption("--lab-limit", type=float, default=TEST_LIMIT, metavar="SECONDS",
-                    help="for each test that has no limit of its own (default: 5)")  # fmt: skip
+                    help="limit of each test without a limit of its own (default: 5)")  # fmt: skip
     group.addoption("--lab-results", type=Path, metavar="FILE",
                     help="write the results of all labs to FILE as JSON")  # fmt: skip
 
@@ -104,8 +104,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def lab(request: pytest.FixtureRequest) -> Driver | Hunting:
-    """The implementation under test, driven through `labkit.running.drive`; in a hunt, what came of
-    the student's tests.
+    """The implementation under test, driven through `labkit.running.drive`.
+
+    In a hunt, it is the outcome of the student's tests.
     """
     labs = request.config.stash[_PLUGIN].labs
     folder = request.path.parent
@@ -117,8 +118,8 @@ def lab(request: pytest.FixtureRequest) -> Driver | Hunting:
 class LabPlugin:
     """The state of one pytest session.
 
-    Under pytest-xdist the workers run tests and send what became of them; the process that started
-    them, the controller, scores and reports. Without it one process is both.
+    Under pytest-xdist the workers run tests and send the results; the process that started them,
+    the controller, scores and reports. Without pytest-xdist, one process is both.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -130,7 +131,7 @@ class LabPlugin:
         self._hunts: set[Path] = set()
         self._lost_worker = False
         self._quit = False
-        # What is told above the report.
+        # Lines above the report.
         self.notes: list[str] = []
         self.limits = Limits(config)
         self.labs = LabsOfSession(
@@ -142,7 +143,7 @@ class LabPlugin:
 
     @property
     def _reports_itself(self) -> bool:
-        """Whether failures of labs show in our report only; `--tb=long` asks for pytest's too."""
+        """Whether only our report shows failures of labs; `--tb=long` adds those of pytest."""
         return bool(self._config.option.tbstyle == "auto")
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -184,7 +185,7 @@ class LabPlugin:
         item.add_marker(pytest.mark.timeout(0), append=False)
 
     def _leave_out(self, left: list[pytest.Item], items: list[pytest.Item]) -> None:
-        """Leave tests to another platform, which has what they need."""
+        """Deselect tests that need a feature that this platform lacks."""
         if left:
             self._config.hook.pytest_deselected(items=left)
             items[:] = [item for item in items if item not in left]
@@ -200,7 +201,7 @@ class LabPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Decide what is under test and say so; start the watchdog where it may be needed."""
+        """Choose the code under test and print it; start the watchdog if it may be needed."""
         if not self._config.option.collectonly:
             self._begin((item.path, item.name) for item in session.items)
         strangers = [run for run in self._runs.values() if run.implementation.kind != "solution"]
@@ -209,7 +210,7 @@ class LabPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """Do the same in the controller, which collects nothing itself, when a worker has."""
+        """Do the same in the controller, which collects no tests, after a worker has."""
         if not self._runs:
             self._begin((self._config.rootpath / path, name) for path, name in map(_split, ids))
             self.labs.decide_parts()
@@ -218,7 +219,7 @@ class LabPlugin:
         try:
             self.labs.begin(selected)
         except LabkitError as error:
-            # A worker leaves it to the controller to say so.
+            # A worker leaves the message to the controller.
             if not self._is_worker:
                 raise pytest.UsageError(str(error)) from None
         if self._runs and not self._is_worker:
@@ -231,7 +232,9 @@ class LabPlugin:
         runs = [*self._runs.values()]
         terminal.ensure_newline()
         if not lab_impl() and runs[0].implementation.kind == "starter":
-            terminal.write_line("LAB_IMPL is not set: without references here, your own runs.")
+            terminal.write_line(
+                "LAB_IMPL is not set. There are no references here, so your code runs."
+            )
         if len(runs) > 1:
             terminal.write_line(summary.header(runs))
         else:
@@ -240,7 +243,7 @@ class LabPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Tell the watchdog; do not wait for the time limit over and over."""
+        """Tell the watchdog; after a few timeouts, run no more tests of the lab."""
         folder = item.path.parent
         if folder not in self._runs:
             return (yield)
@@ -259,7 +262,7 @@ class LabPlugin:
             return (yield)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Tell the watchdog that the test is over; those of other folders have their own limits."""
+        """Tell the watchdog that the test is over; tests of other folders have their own limits."""
         self.limits.pause(nodeid.rpartition("::")[2])
 
     @pytest.hookimpl(wrapper=True)
@@ -272,7 +275,7 @@ class LabPlugin:
             return (yield)
         result = self._result(run, call)
         if self._reports_itself:
-            # Our report shows the failure; pytest need not draw the traceback, which takes long.
+            # Our report shows the failure; pytest need not draw the traceback, which is slow.
             item.repr_failure = _in_one_line  # type: ignore[method-assign]
             if call.excinfo is not None and call.when != "call":
                 call.excinfo = last_frame(call.excinfo)
@@ -286,12 +289,12 @@ class LabPlugin:
         if self._is_worker:
             report.lab_result = pack(result)  # type: ignore[attr-defined]
         if self._reports_itself and not result.passed:
-            # For those who show each failure by itself, as editors do.
+            # Editors show each failure by itself.
             report.longrepr = _in_full(run, item, result)
         return report
 
     def _result(self, run: LabRun, call: pytest.CallInfo[None]) -> Result | None:
-        """Return what this phase of a test says of it: a failure, or that its call passed."""
+        """Return the result of a phase of a test: a failure, or a call that passed; else None."""
         if call.excinfo is None:
             return Result(ResultKind.PASSED) if call.when == "call" else None
         error = call.excinfo.value
@@ -316,19 +319,19 @@ class LabPlugin:
             self.labs.note(
                 run,
                 test,
-                Result(ResultKind.TIMEOUT, "the process that ran it ended: see what is said above"),
+                Result(ResultKind.TIMEOUT, "the process that ran the test ended: see above"),
             )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_exception_interact(self, node: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Let `--pdb` stop where there is something to see."""
+        """Let `--pdb` stop in the student's code or in the test."""
         run = self._runs.get(node.path.parent)
         if run is not None and call.excinfo is not None and self._config.option.usepdb:
             code = run.implementation.filename
             call.excinfo = students_frames(call.excinfo, code, str(run.lab.test_file))
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Note that somebody has left the debugger, and wants no report."""
+        """Note that the debugger was quit: then there is no report."""
         self._quit = isinstance(excinfo.value, pytest.exit.Exception)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -369,7 +372,7 @@ class LabPlugin:
         terminal.write(_writable(text, terminal) + "\n")
 
     def _diagnose(self) -> None:
-        """Look for the mistake behind the failures; one that takes long is not looked for."""
+        """Look for the mistake that causes the failures, within a time limit."""
         for run in self._runs.values():
             if run.failing_tasks:
                 seconds = min(self._limit, MOST_SECONDS)
@@ -379,17 +382,17 @@ class LabPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Send the watchdog home, write the results file, tell whoever remembers scores."""
+        """End the watchdog, write the results file, and call the hook that remembers scores."""
         if not (self._is_worker or self._quit or self._lost_worker):
             self._diagnose()
         self.limits.close()
         if threads := _left_running():
-            # Python waits for them when it ends, for ever perhaps.
+            # Python waits for them when it ends, perhaps forever.
             threading._shutdown = lambda: None  # type: ignore[attr-defined]
         if self._is_worker:
             return
         if threads:
-            self.notes.append(f"A thread was left running, and ends with the run: {threads[0]}")
+            self.notes.append(f"A thread is still running, and is ended with the run: {threads[0]}")
         results: Path | None = self._config.getoption("--lab-results")
         if results is not None:
             data = [run.as_dict() for run in self._runs.values()]
@@ -405,7 +408,7 @@ def _can_run(item: pytest.Item) -> bool:
 
 
 def _line(error: BaseException, run: LabRun) -> int | None:
-    """Return the number of the deepest line of the file under test that an exception came from."""
+    """Return the deepest line of the file under test in an exception's traceback, by number."""
     raised = error.raised if isinstance(error, Failure) else None
     if raised is None or raised.error is None:
         return None
@@ -420,18 +423,18 @@ def _split(nodeid: str) -> tuple[str, str]:
 
 
 def _writable(text: str, terminal: Any) -> str:
-    """Return a text as its terminal can show it; pytest would escape the ends of lines, too."""
+    """Return a text as its terminal can show it; pytest would also escape line endings."""
     encoding = getattr(terminal._tw._file, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 @contextmanager
 def _nothing_shown(config: pytest.Config) -> Iterator[None]:
-    """Swallow what is printed inside; between tests pytest captures nothing."""
+    """Discard the output of the body; between tests, pytest captures nothing."""
     capture: Any = config.pluginmanager.getplugin("capturemanager")
     capture.resume_global_capture()
     try:
-        # It may be much, so none of it is kept.
+        # The output may be large, so none of it is kept.
         with (
             open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere,
             redirect_stdout(nowhere),

@@ -1,4 +1,4 @@
-"""Where `pytest --pdb` stops: in the frame of the code under test, or in that of the test."""
+"""The frame in which `pytest --pdb` stops: that of the code under test, or that of the test."""
 
 from collections.abc import Collection
 from types import TracebackType
@@ -11,15 +11,15 @@ from labkit.running.trace import Failure
 def students_frames(
     failed: pytest.ExceptionInfo[BaseException], code: str, test_file: str
 ) -> pytest.ExceptionInfo[BaseException]:
-    """Return what a debugger should look at after a failure.
+    """Return the exception that a debugger should show after a failure.
 
-    Where the code under test raised, that is its exception, down to its own deepest line; else the
-    failure itself, down to the test's deepest line, where the trace is at hand.
+    If the code under test raised, it is that exception, down to the code's own deepest line;
+    otherwise it is the failure itself, down to the test's deepest line, where the trace is visible.
 
     Args:
-        failed: what the test ended with.
+        failed: the exception that ended the test.
         code: file name of the code under test.
-        test_file: that of the test.
+        test_file: file name of the test.
     """
     error = failed.value
     raised = error.raised if isinstance(error, Failure) else None
@@ -35,7 +35,7 @@ def students_frames(
 
 
 def last_frame(failed: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
-    """Return a failure that knows only where it was raised."""
+    """Return a failure with only its last frame."""
     tb = _chained(_frames(failed.value)[-1:])
     return pytest.ExceptionInfo.from_exception(failed.value.with_traceback(tb))
 

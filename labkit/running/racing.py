@@ -26,7 +26,7 @@ FILE = f"{COURSE}/race.py"
 _NAMES = ("UNIT", "CLASS", "ARGUMENTS", "workload")
 _ROUNDS = 15
 _FEWEST_ROUNDS = 2
-# Whoever has used so much in all runs no further rounds.
+# An implementation that has used so much time in all runs no further rounds.
 _ENOUGH_SECONDS = 1.5
 _LIMIT_SECONDS = 30.0
 
@@ -39,15 +39,15 @@ class StumbleError(LabkitError):
 
 @dataclass(frozen=True)
 class Race:
-    """What `race.py` says.
+    """The content of a `race.py`.
 
     Attributes:
-        unit: what one piece of the workload is called, "piece" or "token".
+        unit: the name of one piece of the workload, "piece" or "token".
         class_name: of the layer.
         arguments: of its constructor.
-        pieces: what is fed.
+        pieces: the workload.
         naive: makes the naive version.
-        others: by name, what makes others that `race.py` brings along, such as a library's.
+        others: makers of further implementations in `race.py`, such as a library's, by name.
     """
 
     unit: str
@@ -64,7 +64,7 @@ class Walk:
 
     Attributes:
         outputs: of every `feed`, and of `flush`.
-        held: how much was held after a `feed`, on average; None where `held` could not be read.
+        held: the length of `held` after a `feed`, on average; None if it could not be read.
         held_unit: "characters" or "bytes".
     """
 
@@ -100,7 +100,7 @@ def read_race(lab: Lab) -> Race | None:
 
 
 def maker(race: Race, implementation: Implementation) -> Make:
-    """Return what makes the raced object of an implementation.
+    """Return a function that makes the raced object of an implementation.
 
     Raises:
         LoadFailure: it could not be imported.
@@ -154,9 +154,10 @@ def _stumbled(error: BaseException, at: str, filename: str) -> str:
 
 
 def first_difference(outputs: Sequence[Any], expected: Sequence[Any]) -> int | None:
-    """Return the number of the output, from 0, up to which too much, too little or other was given.
+    """Return the number of the first output, from 0, with which the joined outputs differ.
 
-    What counts is the whole: the same text may come earlier or later. None if both are equal.
+    Only the joined outputs count: the same text may be returned earlier or later. None if both are
+    equal.
     """
     whole = [part for output in expected for part in _parts(output)]
     done = 0
@@ -171,7 +172,7 @@ def first_difference(outputs: Sequence[Any], expected: Sequence[Any]) -> int | N
 def best_times(race: Race, makers: Mapping[str, Make]) -> dict[str, float]:
     """Return the nanoseconds of processor time per unit of each, the least of several rounds.
 
-    The rounds are interleaved, so whatever else the machine does hits all of them alike.
+    The rounds are interleaved, so other work of the machine slows all of them alike.
     """
     times: dict[str, list[float]] = {name: [] for name in makers}
     with _silence(), _no_collection():
@@ -212,7 +213,7 @@ def _parts(output: Any) -> list[Any]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Keep what the code prints off the screen."""
+    """Discard the output of the code."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         yield
 

@@ -1,4 +1,4 @@
-"""The kinds of a result: what can become of a test of a lab, and what follows for the student.
+"""The kinds of a result of a lab's test, and their consequences for the student.
 
 Only `PASSED` earns the points of a test; every other kind earns none of them.
 """
@@ -7,12 +7,12 @@ from enum import StrEnum
 
 
 class ResultKind(StrEnum):
-    """What became of one test. The value is the word that JSON, JUnit and ledgers have for it.
+    """The outcome of one test. The value is the word that JSON, JUnit and ledgers use.
 
     Attributes:
         PASSED: the rule holds. The test earns its points.
-        ASSERTION: the code runs and breaks the rule. The student reads what was expected and what
-            the code returned.
+        ASSERTION: the code runs and breaks the rule. The student reads the expected and the
+            returned value.
         RAISED: the code under test raised an exception, or the process that held it ended or broke
             the protocol. The student reads the exception, and the line of their file.
         TIMEOUT: the code did not end within the time limit of the test. The student reads at which
@@ -24,7 +24,7 @@ class ResultKind(StrEnum):
         NOT_RUN: the test was not run, because nothing could be graded or because other tests ran
             into the time limit. The student reads why.
         TEST_ERROR: the test ended otherwise than by a broken rule. Either the test has a mistake,
-            or it did not expect a value of the code; grading the reference tells which.
+            or it did not expect a value of the code; grading the reference shows which.
     """
 
     PASSED = "passed"
@@ -46,7 +46,7 @@ class ResultKind(StrEnum):
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the code under test ran and did not do what the rule says."""
+        """Whether the code under test ran and broke the rule."""
         return self in (ResultKind.ASSERTION, ResultKind.RAISED, ResultKind.TIMEOUT)
 
     @property

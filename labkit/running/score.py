@@ -1,4 +1,4 @@
-"""One run of one lab: what became of each test, the score, and what follows from them.
+"""One run of one lab: the result of each test, the score, and values derived from them.
 
 It is the same whether pytest runs the tests or the grader does.
 """
@@ -17,30 +17,30 @@ from labkit.running.lab_impl import Implementation
 from labkit.running.result_kind import ResultKind
 from labkit.running.trace import Failure
 
-# Of students' own runs. Any other is secret: nothing that is drawn from it is shown to students.
+# The seed of students' own runs. Any other seed is secret: students see nothing drawn from it.
 PUBLIC_SEED = "0"
 TEST_LIMIT = 5.0
 TIMEOUTS_ALLOWED = 2
 ENOUGH_TIMEOUTS = f"{TIMEOUTS_ALLOWED} tests ran into the time limit; fix those first"
-# Of what an error says.
+# The longest text of an error.
 _MOST_CHARACTERS = 4_000
 TOO_LONG = (
-    "Is there an endless loop, a wait for something that nobody will do, or work that grows with "
-    "the square of the input?"
+    "Is there an endless loop, a wait that never ends, or work that grows with the square of the "
+    "input?"
 )
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one test.
+    """The outcome of one test.
 
     Attributes:
-        kind: what became of it.
+        kind: the kind of outcome.
         message: one line for people.
         failure: the broken rule as data, for `ASSERTION` and `RAISED`.
-        printed: what the code under test printed during the test.
-        failure_text: the failure in words, where it is not kept as data.
-        line: of the file under test, the number of the line at which it went wrong, where one did.
+        printed: the output of the code under test during the test.
+        failure_text: the failure in words, if it is not kept as data.
+        line: the line of the file under test that went wrong, by number, if there is one.
     """
 
     kind: ResultKind
@@ -57,7 +57,7 @@ class Result:
 
 
 class JudgedError(Exception):
-    """The test's result is known, however it came about."""
+    """Ends a test with a result that is already known."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result.message)
@@ -76,7 +76,7 @@ def classify(error: BaseException) -> Result:
     if isinstance(error, NotRunError):
         return Result(ResultKind.NOT_RUN, text)
     if isinstance(error, LoadFailure):
-        text = text or "it cannot be imported, and does not say why"
+        text = text or "it cannot be imported, and its error has no message"
         return Result(ResultKind.LOAD, text, line=error.line)
     if isinstance(error, Failure):
         text = text or "the rule is broken"
@@ -87,7 +87,7 @@ def classify(error: BaseException) -> Result:
             return Result(ResultKind.UNWRITTEN, f"{what} is not written yet")
         return Result(ResultKind.RAISED, text, error)
     if isinstance(error, AssertionError):
-        return Result(ResultKind.ASSERTION, text or "an assertion of the test does not hold")
+        return Result(ResultKind.ASSERTION, text or "an assertion of the test fails")
     return Result(ResultKind.TEST_ERROR, f"{type(error).__name__}: {text}")
 
 
@@ -96,7 +96,7 @@ def _text_of(error: BaseException) -> str:
         text = str(error)[:_MOST_CHARACTERS]
         return text if text.strip() else ""
     except Exception:
-        # It holds a value that cannot be written down.
+        # The error holds a value without a `str`.
         return ""
 
 
@@ -105,12 +105,12 @@ class LabRun:
     """The results so far of one lab under one implementation.
 
     Attributes:
-        selected: the names of the tests that were to run; of all the others, `-k` or a task's
-            number made a choice.
-        mistake: the common mistake that the code makes, where a probe shows one.
-        passing: the names of the labs of which the student's own file passes.
+        selected: the names of the tests that were to run; `-k` or a task's number may have left out
+            the others.
+        mistake: the common mistake that the code makes, if a probe shows one.
+        passing: the names of the labs that the student's own files pass.
         waits_for: the lab that has to pass before this one can run ("lab-03"), or "".
-        hunted: of a hunt, what became of the student's tests.
+        hunted: the outcome of the student's tests, for a hunt.
     """
 
     lab: Lab
@@ -127,7 +127,7 @@ class LabRun:
 
     @cached_property
     def left_out(self) -> tuple[Test, ...]:
-        """The tests that need what the platform does not have: they are left to another one."""
+        """The tests that need a feature that the platform lacks; they run on another platform."""
         return tuple(test for test in self.lab.tests if not platform.has(test.needs))
 
     @cached_property
@@ -141,13 +141,13 @@ class LabRun:
         return sum(test.points for test in self.tests)
 
     def passed(self, test: Test) -> bool:
-        """Whether `test` ran and passed; a test that did not run has not."""
+        """Whether `test` ran and passed."""
         result = self.results.get(test.name)
         return result is not None and result.passed
 
     @property
     def perfect(self) -> bool:
-        """Whether every point that can be had here is earned."""
+        """Whether every point that can be earned here is earned."""
         return self.score == self.most
 
     @property
@@ -167,7 +167,7 @@ class LabRun:
 
     @property
     def failing_tasks(self) -> frozenset[int]:
-        """The tasks of which a test ran and failed, but for those that are not all written yet."""
+        """The tasks with a test that ran and failed, except those with unwritten parts."""
         kinds_by_task: dict[int, set[ResultKind]] = {}
         for test, result in self.failed():
             kinds_by_task.setdefault(test.task or 0, set()).add(result.kind)

@@ -1,4 +1,4 @@
-"""The labs of one session: what is under test in each, and what became of its tests."""
+"""The labs of one session: the code under test of each, and the results of its tests."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -29,13 +29,12 @@ class LabsOfSession:
 
     Args:
         seed: of the randomised cases.
-        passed_before: whether the student's own file of a lab, as it is now, passed in an earlier
-            session.
+        passed_before: whether the student's current file of a lab passed in an earlier session.
         after_run: called after the code under test has run, with the kind of exception that it
             raised, or "".
 
     Attributes:
-        runs: what became of each lab so far.
+        runs: the results of each lab so far.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class LabsOfSession:
         self.runs: dict[Path, LabRun] = {}
 
     def begin(self, selected: Iterable[tuple[Path, str]]) -> None:
-        """Decide what is under test in each lab of which there is a test.
+        """Choose the code under test of each lab that has a selected test.
 
         Args:
             selected: the tests that are to run: file and name.
@@ -84,19 +83,19 @@ class LabsOfSession:
         return self._passed_before(lab)
 
     def note_passing(self, run: LabRun) -> None:
-        """Note which labs pass, for what is told after a run."""
+        """Note which labs pass, for the report."""
         labs = find_labs(root_of(run.lab))
         run.passing = frozenset(lab.name for lab in labs if self._passes(lab))
 
     def decide_parts(self, *folders: Path) -> None:
-        """Decide where the parts of labs come from, all labs' without an argument."""
+        """Choose the parts of these labs; without an argument, of all labs."""
         for folder in folders or self.runs:
             code, run = self._code[folder], self.runs[folder]
             run.parts = code.where_parts_come_from()
             run.waits_for = code.waits_for.label if code.waits_for is not None else ""
 
     def driver(self, folder: Path, test: str) -> Driver:
-        """Return what drives a lab's code in one test.
+        """Return the driver of a lab's code for one test.
 
         Raises:
             LoadFailure: it cannot be imported, or a part is missing.
@@ -109,7 +108,7 @@ class LabsOfSession:
         return self._driver(folder, f"{self._seed}/{test}")
 
     def hunting(self, folder: Path) -> Hunting:
-        """Return what tells the tests of a hunt what became of it; it happens once.
+        """Return the outcome of a hunt, for its tests; the hunt runs once.
 
         Raises:
             LoadFailure: the student's tests cannot be imported.
@@ -141,13 +140,13 @@ class LabsOfSession:
         return Driver(performed, seed, partial(for_tests, self._code[folder].given))
 
     def note(self, run: LabRun, test: str, result: Result) -> None:
-        """Take the result of a test; a failure of any of its phases is what counts."""
+        """Note the result of a test; if any of its phases fails, the test fails."""
         name = _test(run.lab, test)
         if not result.passed or name not in run.results:
             run.results[name] = result
 
     def diagnose(self, run: LabRun) -> None:
-        """Look for the mistake behind the failures of a lab."""
+        """Look for the mistake that causes the failures of a lab."""
         folder = run.lab.path
         lab = self._driver(folder, self._seed)
         run.mistake = diagnose(read_mistakes(folder), lab, run.failing_tasks, run.overdue)

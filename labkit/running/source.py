@@ -1,4 +1,4 @@
-"""Importing the code under test from its bytes, so that its author understands what fails.
+"""Importing the code under test from its bytes, with error messages for its author.
 
 It needs only the standard library, because it also runs in the process that holds a submission,
 which can reach nothing else.
@@ -19,20 +19,20 @@ from typing import NamedTuple
 
 from labkit.errors import LoadFailure
 
-# What a lab's code may import where it is not known whose it is.
+# The modules that a lab's code may import if the lab is unknown.
 GIVEN = ("mini_vllm.text.events",)
-# What the course's own programs may try to import besides; a worker does not have it.
+# The course's own programs may also try to import these; a worker does not have them.
 _FOR_PROGRAMS = ("tokenizers",)
 _MARK = "__is_given__"
 
 
 class Given(NamedTuple):
-    """What the course gives to a lab's code.
+    """The given modules, programs and files of a lab's code.
 
     Attributes:
-        modules: what that may import, besides Python's library.
-        programs: how messages name each, its path, its bytes. They share one namespace.
-        files: what the programs read, by name.
+        modules: the modules that the code may import, besides Python's library.
+        programs: the name in messages, the path and the bytes of each. They share one namespace.
+        files: the files that the programs read, by name.
     """
 
     modules: tuple[str, ...] = GIVEN
@@ -47,13 +47,13 @@ def load_source(
 
     Args:
         data: the source.
-        shown: how messages name the file.
-        filename: what tracebacks name.
+        shown: the file's name in messages.
+        filename: its name in tracebacks.
         name: of the module.
         importable: the modules that it may import, besides Python's library.
 
     Raises:
-        LoadFailure: it does not parse, imports what a lab may not import, or stops while imported.
+        LoadFailure: it does not parse, imports a forbidden module, or stops while imported.
     """
     module = ModuleType(name)
     module.__file__ = filename
@@ -62,9 +62,9 @@ def load_source(
 
 
 def load_given(given: Given, name: str) -> ModuleType:
-    """Import the programs that are given, one after the other, as one module.
+    """Import the given programs, one after the other, as one module.
 
-    It has its files as `FILES` before the first of them is run.
+    The module has the files as `FILES` before the first program is run.
 
     Raises:
         LoadFailure: as `load_source` does.
@@ -85,7 +85,7 @@ def _execute(
     module: ModuleType, data: bytes, shown: str, filename: str, importable: Collection[str]
 ) -> None:
     code = _compiled(data, shown, filename, tuple(importable))
-    # Python shows the lines of a traceback through linecache, also of code that is in no file.
+    # Python reads the lines of a traceback from linecache, even for code that is not in a file.
     text = data.decode("utf-8", "replace")
     linecache.cache[filename] = (len(data), None, text.splitlines(keepends=True), filename)
     sys.modules[module.__name__] = module
@@ -103,7 +103,7 @@ def _execute(
 
 @functools.lru_cache(maxsize=64)
 def _compiled(data: bytes, shown: str, filename: str, importable: tuple[str, ...]) -> CodeType:
-    """Return the code of a source that imports only what it may; a hunt runs one many times."""
+    """Return the code of a source, with its imports checked; a hunt runs one source many times."""
     tree = _parse(data, shown)
     _check_tree(tree, shown, importable)
     with _in_words(shown):
@@ -111,7 +111,7 @@ def _compiled(data: bytes, shown: str, filename: str, importable: tuple[str, ...
 
 
 def check_imports(data: bytes, shown: str, importable: Collection[str] = GIVEN) -> None:
-    """Check that a source imports only what a lab's code may import.
+    """Check that a source imports only modules that a lab's code may import.
 
     Raises:
         LoadFailure: it imports something else, or does not parse.
@@ -122,7 +122,7 @@ def check_imports(data: bytes, shown: str, importable: Collection[str] = GIVEN) 
 def last_line_in(error: BaseException, filename: str) -> tuple[int, str] | None:
     """Return the deepest line of `filename` in the error's traceback: its number and text."""
     frames = traceback.extract_tb(error.__traceback__)
-    # A signal may strike between two lines, where there is none to show.
+    # A signal may arrive between two lines; then there is no line to show.
     lines = [(f.lineno, f.line) for f in frames if f.filename == filename and f.lineno and f.line]
     return lines[-1] if lines else None
 
@@ -132,7 +132,7 @@ def _stopped(error: BaseException, where: tuple[int, str] | None) -> str:
     if isinstance(error, SystemExit):
         return f"called exit{at} while it was imported: remove that call"
     if str(error).startswith("Timeout"):
-        return f"was still running{at} when the time limit came: is there an endless loop?"
+        return f"was still running{at} at the time limit: is there an endless loop?"
     return f"stopped{at} while it was imported: {type(error).__name__}: {error}"
 
 
@@ -144,7 +144,7 @@ def _parse(data: bytes, shown: str) -> ast.Module:
 
 @contextmanager
 def _in_words(shown: str) -> Iterator[None]:
-    """Say where what is compiled inside is not valid Python."""
+    """Turn the errors of compiling in the body into a `LoadFailure`."""
     try:
         yield
     except SyntaxError as error:
@@ -159,14 +159,14 @@ def _in_words(shown: str) -> Iterator[None]:
 
 
 def _check_encoding(data: bytes, shown: str) -> None:
-    """Say in words what the parser would only call null bytes."""
+    """Explain the encodings that the parser would only reject for their null bytes."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise LoadFailure(f"{shown} is saved as UTF-16: save it as UTF-8, as Python files are")
+        raise LoadFailure(f"{shown} is saved as UTF-16: save it as UTF-8")
     if (where := data.find(b"\0")) >= 0:
         line = data.count(b"\n", 0, where) + 1
         raise LoadFailure(
-            f"{shown} line {line} holds a NUL character, which no Python file may: delete it (in a "
-            "string, write \\0). If it holds many, save the file as UTF-8",
+            f"{shown} line {line} has a NUL character, which Python does not allow: delete it (in "
+            "a string, write \\0). If the file has many, save it as UTF-8",
             line,
         )
 
@@ -177,8 +177,8 @@ def _check_tree(tree: ast.Module, shown: str, importable: Collection[str]) -> No
             continue
         may = " and ".join(["the standard library", *importable])
         raise LoadFailure(
-            f"{shown} line {line} imports {module!r}: a lab's code may import {may}, nothing else. "
-            "The point is to build the rest yourself",
+            f"{shown} line {line} imports {module!r}: a lab's code may import only {may}. "
+            "You build the rest yourself",
             line,
         )
 

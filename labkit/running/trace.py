@@ -1,4 +1,4 @@
-"""A run as data: what was made, what was called, and what came of it.
+"""A run as data: the objects that were made, the calls, and their results.
 
 Only plain values and the event types cross between tests and the implementation under test, so a
 run can as well happen in another process.
@@ -22,12 +22,12 @@ from mini_vllm.text.events import (
     ToolCall,
 )
 
-# Of what a failure says of one value.
+# The longest text of one value in a failure.
 _MOST_SHOWN = 1_000
 MOST_WRITTEN = 100_000
 # Python writes no number of more than 4,300 digits.
 MOST_BITS = 14_000
-# The events that cross, and of which types each of their fields may be. A tuple is of ints.
+# The events that cross, and the types that each of their fields may have. A tuple holds ints.
 EVENTS: dict[type, dict[str, tuple[type, ...]]] = {
     TextDelta: {"text": (str,)},
     ToolCall: {"index": (int,), "name": (str,), "arguments": (str,)},
@@ -39,9 +39,9 @@ EVENTS: dict[type, dict[str, tuple[type, ...]]] = {
     StopOutput: {"text": (str,), "stopped": (bool,), "reason": (int, str, type(None))},
     Chunk: {"text": (str,), "token_ids": (tuple,), "finish_reason": (str, type(None))},
 }
-# The names of what the course gives to a lab's code begin so.
+# The prefix of names in the given module.
 GIVEN_PREFIX = "given."
-# Those whose text goes on in the next one, if all else is the same.
+# Events whose text continues in the next event of the same kind and index.
 _DELTAS = (TextDelta, ReasoningDelta, ArgsDelta)
 
 
@@ -49,7 +49,7 @@ def fields_of(event: Any) -> list[Any]:
     """Return the values of an event's fields, in order.
 
     Raises:
-        TypeError: one is missing, or not exactly of its type; the text says what such an event is.
+        TypeError: a value is missing, or not exactly of its type; the text describes the event.
     """
     values = []
     for name, types in EVENTS[type(event)].items():
@@ -63,9 +63,9 @@ def fields_of(event: Any) -> list[Any]:
 
 
 def pieces_of(event: Any) -> list[Any]:
-    """Return an event as one for each character of its text, so that cuts do not show.
+    """Return an event for each character of an event's text, so that cuts have no effect.
 
-    A `TextDelta` gives the characters themselves; an event without such a text is alone.
+    For a `TextDelta`, return the characters; for an event without such a text, the event itself.
     """
     if type(event) is TextDelta:
         return [*event.text]
@@ -78,8 +78,8 @@ def pieces_of(event: Any) -> list[Any]:
 class New:
     """A recipe for an object: its class by name, and the arguments (recipes included).
 
-    A name `given.NAME` is that of what the course gives to the lab's code. The same `New`, twice in
-    one run, is one object.
+    `given.NAME` is a name in the given module. If the same `New` occurs twice in one run, both are
+    one object.
     """
 
     name: str
@@ -93,8 +93,8 @@ class New:
 
     @property
     def has_vocabulary(self) -> bool:
-        """Whether it is made with something that the course gives, or with a table of bytes by id,
-        so that ids are not bytes.
+        """Whether its ids may be other than bytes: its arguments contain an object of the given
+        module, or a table of bytes by id.
         """
         parts = (*self.args, *self.kwargs.values())
         return self.name.startswith(GIVEN_PREFIX) or any(map(_has_vocabulary, parts))
@@ -120,7 +120,7 @@ class Call(NamedTuple):
         return self.render(as_bytes=True)
 
     def render(self, *, as_bytes: bool) -> str:
-        """Return the call in words, with ids that may be bytes as such or as numbers."""
+        """Return the call in words; `as_bytes` shows ids that may be bytes as bytes."""
         if self.args is None:
             return self.name
         words = [_show_argument(value, as_ids=as_bytes) for value in self.args]
@@ -136,7 +136,7 @@ class Raised:
         kind: its class.
         message: its text.
         line: the deepest line of the implementation's own code: number and source.
-        call: what was called, with its arguments.
+        call: the call, with its arguments.
         error: the exception itself, for a debugger; None if it was raised in another process.
     """
 
@@ -152,14 +152,14 @@ class Raised:
 
 @dataclass(frozen=True, eq=False)
 class Unreadable:
-    """What stands for a value that could not be read; a test that uses it fails, in words.
+    """The placeholder of a value that could not be read; a test that uses it fails.
 
     Attributes:
         kind: `method` (an attribute that should be called first), `type` (of a type that does not
             cross to the tests), or the class of the exception that reading raised.
-        message: in words; the exception's text if there is one.
+        message: the fault in words; the exception's text if there is one.
         line: the deepest line of the implementation's own code, for an exception.
-        name: the attribute, or the method that returned it.
+        name: the attribute, or the method that returned the value.
     """
 
     kind: str
@@ -168,7 +168,7 @@ class Unreadable:
     name: str = ""
 
     def failure(self, call: str = "", trace: "Trace | None" = None) -> "Failure":
-        """Return how a test fails that needs the value."""
+        """Return the failure of a test that needs the value."""
         if self.kind in ("method", "type"):
             return Failure("a value of the right type", self.message, call, trace, self.message)
         raised = Raised(self.kind, self.message, self.line, self.name)
@@ -184,7 +184,7 @@ class Unreadable:
 
 
 class Step(NamedTuple):
-    """What one call returned, and what its object held afterwards: values or `Unreadable`."""
+    """A call, its result, and the text that its object held afterwards: values or `Unreadable`."""
 
     call: Call
     result: Any
@@ -196,10 +196,10 @@ class Trace:
     """A run and its outcome.
 
     Attributes:
-        new: what was made.
-        steps: what came of each call.
-        raised: set if the implementation raised; the run ended there.
-        changed: in words, which arguments the implementation changed: it got copies.
+        new: the objects that were made.
+        steps: the result of each call.
+        raised: the exception of the implementation, which ended the run; else None.
+        changed: the arguments that the implementation changed, in words: it got copies.
     """
 
     new: tuple[New, ...]
@@ -209,12 +209,12 @@ class Trace:
 
     @property
     def outputs(self) -> list[Any]:
-        """What every call returned, in order; fails if that is `Unreadable`."""
+        """The results of all calls, in order; fails if one is `Unreadable`."""
         return self._readable([step.result for step in self.steps])
 
     @property
     def held(self) -> list[Any]:
-        """What was held after every call, in order; fails if that is `Unreadable`."""
+        """The held text after every call, in order; fails if one is `Unreadable`."""
         return self._readable([step.held for step in self.steps])
 
     def _readable(self, values: list[Any]) -> list[Any]:
@@ -235,7 +235,7 @@ class Trace:
 
     @property
     def text(self) -> str:
-        """What the method calls returned, joined; fails if one of them is not a `str`."""
+        """The results of the method calls, joined; fails if one of them is not a `str`."""
         for number, step in self._numbered_calls():
             if not isinstance(step.result, str):
                 raise _of_wrong_type(number, "a str; '' when nothing is ready", self)
@@ -243,7 +243,7 @@ class Trace:
 
     @property
     def events(self) -> list[Any]:
-        """What the method calls returned as one list of events.
+        """The results of the method calls as one list of events.
 
         Adjacent texts of one kind are `joined`.
         """
@@ -286,16 +286,16 @@ def _kind_of_text(event: Any) -> tuple[type, int] | None:
 
 
 class Failure(AssertionError):
-    """The implementation broke the rule under test. `reporting.report` says how it reads.
+    """The implementation broke the rule under test; `reporting.report` prints it.
 
     Attributes:
-        expected, actual: already in words or as `repr`.
-        call: the call that shows it.
+        expected, actual: in words or as `repr`.
+        call: the call that broke the rule.
         trace: the run, or None.
-        reason: what is wrong whatever the input was, where that can be said; else "".
+        reason: the fault independently of the input, if it is known; else "".
         raised: the exception that broke the rule, if one did.
-        at: the number of the step that shows it first, where that is known.
-        shrunk: whether it is of a smaller case than the one that was found first.
+        at: the number of the first step that broke the rule, if it is known.
+        shrunk: whether its case was made smaller than the first failing case.
     """
 
     def __init__(
@@ -308,7 +308,7 @@ class Failure(AssertionError):
         raised: Raised | None = None,
         at: int | None = None,
     ) -> None:
-        # Texts of a test may be made of all that an implementation returned.
+        # A test may build its texts from everything that an implementation returned.
         expected, actual = expected[:MOST_WRITTEN], actual[:MOST_WRITTEN]
         reason = reason[:MOST_WRITTEN]
         super().__init__(reason or f"expected {expected}, got {actual}")
@@ -323,9 +323,9 @@ class Failure(AssertionError):
 
 
 def written(value: Any, most: int = MOST_WRITTEN) -> str:
-    """Return `repr(value)`, cut after `most` characters; nothing longer is made on the way.
+    """Return `repr(value)`, cut after `most` characters, without building a longer text.
 
-    A number of more digits than Python writes is told by its size.
+    For a number with more digits than Python writes, return its size.
     """
     parts, length = [], 0
     for part in _parts(value, most + 1):
@@ -369,7 +369,7 @@ def _joined(
 
 
 def a_type(value: Any) -> str:
-    """Return what a value is, with its article: `a str`, `None`."""
+    """Return the type of a value with its article: `a str`, `None`."""
     name = type(value).__name__
     if value is None or name == "bytes":
         return "None" if value is None else name
@@ -403,5 +403,5 @@ def _are_bytes(values: list[Any]) -> bool:
 
 
 def _show_byte(value: int) -> str:
-    """Return a byte id as people think of it: `0xE2`, or with its ASCII character, `97 'a'`."""
+    """Return a byte id as `0xE2`, or with its ASCII character, `97 'a'`."""
     return f"{value} {chr(value)!r}" if 32 <= value < 127 else f"0x{value:02X}"

@@ -1,4 +1,4 @@
-"""The code of one lab in one session: its module, and where a composed lab's parts come from."""
+"""The code of one lab in one session: its module, and the parts of a composed lab."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -16,31 +16,31 @@ from labkit.running.trace import GIVEN_PREFIX
 
 
 def root_of(lab: Lab) -> Path:
-    """Return the repository of a lab, wherever pytest was told that its root is."""
+    """Return the repository of a lab, whatever root pytest has."""
     return lab.path.parents[2]
 
 
 class CodeUnderTest:
     """Finds names in the implementation under test, then in the lab's parts.
 
-    A part is the student's own where that lab passes as it is now, else the reference. References
-    are tested with references; `LAB_PARTS` overrides, and where there are no references, `own`
-    means the student's parts as they are. It is decided when the first name is looked for: in a run
-    of several labs an earlier one may just have passed.
+    A part is the student's own if the current file of that lab passes, else the reference.
+    References are tested with references. `LAB_PARTS` overrides both; without references, `own`
+    means the student's current parts. The choice is made when the first name is looked up: in a run
+    of several labs, an earlier lab may just have passed.
 
     Args:
         lab: the lab.
-        implementation: of it.
-        root: the repository, where the labs of the parts are.
-        passes: whether the student's own file of a lab passes as it is now.
+        implementation: the code under test.
+        root: the repository, which has the labs of the parts.
+        passes: returns whether the student's current file of a lab passes.
 
     Attributes:
-        given: what the course gives to the lab's code.
+        given: the given programs and files of the lab.
 
     Raises:
-        UsageError: `LAB_PARTS` is neither `own` nor `reference`, or asks for references where
-            there are none; or a part's lab is missing; or a variable of the environment names a
-            file that cannot be read.
+        UsageError: `LAB_PARTS` is neither `own` nor `reference`; or it asks for references and
+            there are none; or a part's lab is missing; or an environment variable names a file that
+            cannot be read.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class CodeUnderTest:
 
     @cached_property
     def waits_for(self) -> Lab | None:
-        """The lab that has to pass first: it builds a part, and there is no reference."""
+        """The lab that has to pass first, because it builds a part that has no reference."""
         return _first_without_reference(
             {name: lab for name, lab in self._labs_of_parts.items() if name not in self._parts}
         )
 
     @cached_property
     def _parts(self) -> dict[str, Implementation]:
-        """The parts that there are, by name."""
+        """The available parts, by name."""
         parts = {}
         as_they_are = os.environ.get("LAB_PARTS") == "own"
         for name, lab in self._labs_of_parts.items():
@@ -76,7 +76,7 @@ class CodeUnderTest:
         return parts
 
     def where_parts_come_from(self) -> list[str]:
-        """Return a line for each part, for the header."""
+        """Return a line for each part, for the header of the report."""
         lines = []
         for name, lab in self._labs_of_parts.items():
             part = self._parts.get(name)
@@ -98,13 +98,13 @@ class CodeUnderTest:
                 name for name, lab in self._labs_of_parts.items() if lab.path == first.path
             )
             raise LoadFailure(
-                f"{self._lab.label} builds on {names} of {first.label}, which does not pass as it "
-                f"is now. Do that first: make lab N={first.number}"
+                f"{self._lab.label} builds on {names} of {first.label}, but your current "
+                f"{first.label} does not pass. Pass it first: make lab N={first.number}"
             )
         return self._module(self._lab.label, self._implementation, self._lab)
 
     def resolve(self, name: str) -> Any:
-        """Return the object called `name`; `given.NAME` is what the course gives.
+        """Return the object called `name`; `given.NAME` is a name in the given module.
 
         Raises:
             AttributeError: neither the implementation nor a part has it.
@@ -136,14 +136,14 @@ class CodeUnderTest:
 
 
 def owner_of_parts(implementation: Implementation, labs: Iterable[Lab]) -> str:
-    """Return whose parts go with an implementation, `own` or `reference`; `LAB_PARTS` decides.
+    """Return the owner of an implementation's parts, `own` or `reference`; `LAB_PARTS` overrides.
 
     Args:
         implementation: the code that the parts are for.
-        labs: those that build parts.
+        labs: the labs that build parts.
 
     Raises:
-        UsageError: `LAB_PARTS` is neither, or asks for references where there are none.
+        UsageError: `LAB_PARTS` is neither, or asks for references and there are none.
     """
     owner = os.environ.get("LAB_PARTS") or ("reference" if implementation.is_reference else "own")
     has_references = all(lab.solution.exists() for lab in labs)

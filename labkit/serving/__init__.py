@@ -1,1 +1,1 @@
-"""A lab's pipeline behind the server."""
+"""A lab's pipeline in the server."""

@@ -1,4 +1,4 @@
-"""The path that the labs make together: which lab is which layer, and whose code that is.
+"""The path that the labs make together: the lab of each layer, and the owner of its code.
 
 A layer is the student's own if its lab passes, else the reference. A student edition has no
 references: there the layer is the engine's own. If several labs have a layer, the latest of them
@@ -23,21 +23,21 @@ from labkit.serving import engine_layers
 from labkit.student.progress import Progress
 
 CORE, ADVANCED = TRACKS
-# The values of `LAB_IMPL` that choose each layer by what passes.
+# The values of `LAB_IMPL` that choose each layer by the labs that pass.
 LAYER_BY_LAYER = ("", "starter")
-# Without these there is no text path. The server has its own channel and frames.
+# The roles that a text path needs. The server has its own channel and frames.
 _NEEDED = ("tokens", "stops", "calls", PIPELINE)
 _IMPORT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Part:
-    """One layer: a class, and whose it is.
+    """One layer: a class and its owner.
 
     Attributes:
         lab: the lab that builds such a layer.
         serves: how the class becomes a layer.
-        implementation: whose code of that lab; None for the engine's own layer.
+        implementation: the code of that lab; None for the engine's own layer.
     """
 
     lab: Lab
@@ -46,12 +46,12 @@ class Part:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is somebody's work, and neither a reference nor the engine's."""
+        """Whether it is a student's work, and neither a reference nor the engine's."""
         return self.implementation is not None and not self.implementation.is_reference
 
     @property
     def owner(self) -> str:
-        """Whose it is, in words."""
+        """The owner, in words."""
         if self.implementation is None:
             return "the engine's"
         return "yours" if self.is_own else "the reference"
@@ -68,11 +68,11 @@ class Part:
         return load(self.implementation, f"under_test.{self.lab.label}", self.lab.given)
 
     def resolve(self, name: str) -> Any:
-        """Return what the lab's file, or the module of the engine's layers, calls `name`.
+        """Return the object `name` of the lab's file, or of the module of the engine's layers.
 
         Raises:
             LoadFailure: the file cannot be imported.
-            AttributeError: it has nothing of that name.
+            AttributeError: the file has no such name.
         """
         if not hasattr(self._module, name):
             raise AttributeError(f"{Path(str(self._module.__file__)).name} has no {name!r}")
@@ -86,7 +86,7 @@ class Composed:
     Attributes:
         parts: by role, in the order in which a token meets them.
         waiting: by role, the lab that makes a layer the student's own when it passes.
-        broken: what keeps files of these labs from being imported, a line each.
+        broken: the import errors of files of these labs, a line each.
     """
 
     parts: Mapping[str, Part]
@@ -94,9 +94,9 @@ class Composed:
     broken: tuple[str, ...] = ()
 
     def header(self, roles: Sequence[str] = ROLES) -> str:
-        """Return whose code each of some layers is and what makes the next one the student's own.
+        """Return the owners of some layers, and the lab that makes the next layer yours.
 
-        A layer that no lab of the student's makes and that has no part is the server's own.
+        A layer without a part, and without a lab in `waiting`, is the server's own.
         """
         lines = ["Whose code each layer is:"]
         waiting = {role: self.waiting[role] for role in roles if role in self.waiting}
@@ -112,7 +112,7 @@ class Composed:
         if waiting:
             lab = min(waiting.values(), key=lambda lab: lab.place)
             layers = " and ".join(role for role, other in waiting.items() if other == lab)
-            lines.append(f"To make {layers} yours, lab {lab.number}: make lab N={lab.number}")
+            lines.append(f"To make {layers} yours, pass lab {lab.number}: make lab N={lab.number}")
         return "\n".join(lines)
 
     @property
@@ -122,17 +122,17 @@ class Composed:
 
     @property
     def vocabulary(self) -> Path | None:
-        """The tokenizer to show these layers with; None for the one whose ids are bytes."""
+        """The tokenizer to show these layers with; None for the tokenizer whose ids are bytes."""
         tokens = self.parts["tokens"]
         return tokens.lab.vocabulary(tokens.serves)
 
     def takes(self, value: str) -> bool:
-        """Return whether some layer of the text path is made with a value of that name."""
+        """Return whether a layer of the text path is made with a value of that name."""
         return any(value in part.serves.arguments.values() for part in self.parts.values())
 
 
 def wanted_track() -> str:
-    """Return the value of `LAB_TRACK`, empty where it is unset."""
+    """Return the value of `LAB_TRACK`, empty if it is unset."""
     return os.environ.get("LAB_TRACK", "").strip()
 
 
@@ -141,17 +141,17 @@ def find_composed(root: Path, lab_impl: str, track: str = "") -> Composed:
 
     Args:
         root: the repository.
-        lab_impl: which code, as `LAB_IMPL` says it. Empty or `starter`: each layer is the student's
-            own if its lab passes. Other values are about the lab that composes the others, whose
-            layers are then chosen as they are for its tests; `bug:NAME` may be a bug of any
+        lab_impl: the code, as a value of `LAB_IMPL`. Empty or `starter`: each layer is the
+            student's own if its lab passes. Other values are about the lab that composes the
+            others, whose layers are then chosen as for its tests; `bug:NAME` may be a bug of any
             layer's lab.
-        track: of the labs that take part, `core` or `advanced`. Layers that no lab of the
-            advanced track builds come from the core track. Empty means the same as `advanced`, but
-            the vocabulary of the engine's own layers is then that of bytes.
+        track: the track of the labs, `core` or `advanced`. Layers that no lab of the advanced
+            track builds are those of the core track. Empty means the same as `advanced`, but the
+            vocabulary of the engine's own layers is then that of bytes.
 
     Raises:
         UsageError: there is no such track, no lab composes others, `lab_impl` is unknown, or
-            `LAB_PARTS` asks for references where there are none.
+            `LAB_PARTS` asks for references and there are none.
     """
     if track not in ("", CORE, ADVANCED):
         raise UsageError(f"there is no track {track!r}; the tracks are {CORE} and {ADVANCED}")
@@ -162,7 +162,9 @@ def find_composed(root: Path, lab_impl: str, track: str = "") -> Composed:
         if track != CORE or lab.track == CORE
     ]
     if missing := [role for role in _NEEDED if role not in {row.role for _, row in rows}]:
-        raise UsageError(f"no lab.toml has [[serves]] of {missing[0]}, so no lab makes a pipeline")
+        raise UsageError(
+            f"no lab.toml has [[serves]] with the role {missing[0]}: no lab has a pipeline"
+        )
     composing = next(lab for lab, serves in reversed(rows) if serves.role == PIPELINE)
     planted: dict[str, Implementation] = {}
     asked_for = Implementation("starter", composing.starter)
@@ -176,7 +178,7 @@ def find_composed(root: Path, lab_impl: str, track: str = "") -> Composed:
     parts, waiting = {}, {}
     for role in ROLES:
         candidates = [row for row in rows if row[1].role == role]
-        # `LAB_PARTS` is about what is composed, and not about what composes.
+        # `LAB_PARTS` is about the composed layers, and not about the composing pipeline.
         may_be_own = own or (role == PIPELINE and lab_impl in LAYER_BY_LAYER)
         if part := _choose(candidates, planted, progress if may_be_own else None, track):
             parts[role] = part
@@ -187,9 +189,9 @@ def find_composed(root: Path, lab_impl: str, track: str = "") -> Composed:
 
 
 def _lab_with_bug(lab_impl: str, composing: Lab, rows: list[tuple[Lab, Serves]]) -> Lab:
-    """Return the lab that `bug:NAME` is about: the one that composes, else the latest that has it.
+    """Return the lab of `bug:NAME`: the composing lab if it has the bug, else the latest one.
 
-    For any other word it is the one that composes.
+    For any other word, return the composing lab.
     """
     name = lab_impl.removeprefix("bug:")
     if name == lab_impl:
@@ -204,10 +206,10 @@ def _choose(
     progress: Progress | None,
     track: str,
 ) -> Part | None:
-    """Return the part of a role: what is planted, else the latest that passes, else what is here.
+    """Return the part of a role: the planted one, else that of the latest lab that passes.
 
-    That is the latest reference or, if there is none, the engine's own layer. None if neither the
-    track nor the server needs it.
+    If no lab passes, it is the latest reference or, without references, the engine's own layer.
+    None if neither the track nor the server needs a layer.
     """
     latest = [*reversed(rows)]
     for lab, serves in latest:
@@ -227,7 +229,7 @@ def _choose(
 
 
 def _trouble(lab: Lab) -> str:
-    """Return why a student's file cannot be imported; "" if it can, or is as it was handed out."""
+    """Return why a student's file cannot be imported; "" if it can, or if it is unchanged."""
     try:
         if lab.starter.read_bytes() == lab.pristine_starter.read_bytes():
             return ""
@@ -242,16 +244,20 @@ def _trouble(lab: Lab) -> str:
 
 
 def why_not_ready(composed: Composed, what: str, error: BaseException) -> UsageError:
-    """Return what to tell the author of code that cannot be shown or served.
+    """Return the error for the author of code that cannot be shown or served.
 
     Args:
-        composed: whose code.
-        what: was tried, as in "ready to serve".
-        error: that it raised.
+        composed: the labs' code.
+        what: the state that was tried, such as "ready to serve".
+        error: the exception of the code.
     """
     lab = _lab_of(error, composed.parts.values()) or composed.lab
     if isinstance(error, NotImplementedError):
-        said = f"{error} is still to do. Go on with" if str(error) else "a task is still to do:"
+        said = (
+            f"{error} is not written yet. Go on with"
+            if str(error)
+            else "a task is not written yet:"
+        )
         return UsageError(f"{lab.label} is not {what}: {said} `make lab N={lab.number}`")
     return UsageError(
         f"{lab.label} is not {what}: it raised {in_words(error)}. See `make lab N={lab.number}`"
@@ -259,7 +265,7 @@ def why_not_ready(composed: Composed, what: str, error: BaseException) -> UsageE
 
 
 def _lab_of(error: BaseException, parts: Iterable[Part]) -> Lab | None:
-    """Return the lab whose file raised, if one of them did."""
+    """Return the lab whose file raised the error, or None."""
     labs = {part.implementation.filename: part.lab for part in parts if part.implementation}
     frames = traceback.extract_tb(error.__traceback__)
     return next(
@@ -268,7 +274,7 @@ def _lab_of(error: BaseException, parts: Iterable[Part]) -> Lab | None:
 
 
 def in_words(error: BaseException) -> str:
-    """Return what was raised, and the deepest line of the traceback that is in a lab's folder."""
+    """Return an exception in words, with the deepest line of its traceback in a lab's folder."""
     words = f"{type(error).__name__}: {error}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)

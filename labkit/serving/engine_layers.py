@@ -44,9 +44,9 @@ def calls() -> StreamParser:
 
 
 class Cascade:
-    """The composition: what a layer emits, the next one is fed. It holds nothing of its own.
+    """The composition: each layer's output is fed to the next layer. It holds nothing of its own.
 
-    `mini_vllm.pipeline` does the same over layers of its own shape.
+    `mini_vllm.pipeline` does the same with layers of its own shape.
 
     Args:
         tokens, stops, calls: the layers, the engine's or those of labs.
@@ -63,14 +63,14 @@ class Cascade:
         self.finish_reason: str | None = None
 
     def feed(self, token_id: int) -> list[Any]:
-        """Take an id; return the events that are certain now."""
+        """Feed an id; return the events that are certain now."""
         if self.finish_reason is not None or token_id == self._eos:
             return self._flushed("stop")
         events: list[Any] = _poured(token_id, self._layers)
         return events if self._matcher.matched is None else [*events, *self._flushed("stop")]
 
     def finish(self) -> list[Any]:
-        """End the text from outside; return what was held."""
+        """End the text from outside; return the held text as events."""
         return self._flushed("length")
 
     def _flushed(self, reason: str) -> list[Any]:
@@ -95,11 +95,11 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
 
 
 def row(role: str, vocabulary: str = "") -> Serves:
-    """Return how the engine's layer of a role serves, as a row of `lab.toml` says it of a lab's.
+    """Return the row of `lab.toml` that would describe the engine's layer of a role.
 
     Args:
         role: one of the text path's.
-        vocabulary: as `Serves` has it; the engine's layers read any.
+        vocabulary: as in `Serves`; the engine's layers read any vocabulary.
     """
     make = _MAKERS[role]
     arguments = {name: name for name in inspect.signature(make).parameters}

@@ -1,7 +1,7 @@
 """A lab's channel between the engine and the reader of a stream.
 
 The engine's chunks are more than text and ids, and a lab's channel joins texts. So a chunk crosses
-as lines of JSON, one for each event: however many chunks are joined, their lines are all there.
+as lines of JSON, one for each event: joined chunks keep all of their lines.
 """
 
 import asyncio
@@ -20,7 +20,8 @@ from mini_vllm.text.events import Chunk, TextDelta
 
 ROLE = "channel"
 _MAX_PENDING = 256
-# When the writer has ended, what waits is there; a channel that does not hand it out has lost it.
+# After the writer has ended, every chunk is in the channel. A chunk that is not returned within so
+# many seconds counts as lost.
 _PATIENCE = 10.0
 Batch = list[tuple[int, StreamChunk]]
 
@@ -36,7 +37,7 @@ class LabChannels:
         self._maker = maker
 
     async def __call__(self, channels: Sequence[StreamChannel]) -> AsyncGenerator[Batch, None]:
-        """Yield what `read_together` yields.
+        """Yield batches like those of `read_together`.
 
         Streams of several choices do not go through a lab's channel: it has one writer.
 
@@ -69,12 +70,12 @@ class _Crossing:
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel
-        # How many ids and which text the reader has not got yet, by the engine's chunk.
+        # The number of ids and the text of each engine's chunk that the reader has not read yet.
         self._unread: deque[tuple[int, str]] = deque()
         self._stop_reason: str | int | None = None
 
     async def write(self, source: StreamChannel) -> None:
-        """Write the engine's chunks until they end, or the reader has."""
+        """Write the engine's chunks until they end or the reader has ended."""
         async for batch in read_together([source]):
             for _, chunk in batch:
                 with telling_the_author():
@@ -93,7 +94,7 @@ class _Crossing:
         return True
 
     async def read(self, writer: "asyncio.Task[None]") -> AsyncIterator[StreamChunk]:
-        """Yield the chunks that come out."""
+        """Yield the chunks of the lab's channel."""
         with telling_the_author():
             async with self._channel.reader() as chunks:
                 while True:
@@ -105,7 +106,7 @@ class _Crossing:
     async def _next(
         self, chunks: AsyncIterator[Chunk], writer: "asyncio.Task[None]"
     ) -> StreamChunk:
-        """Return the next chunk; raise what the writer raises meanwhile."""
+        """Return the next chunk; raise an exception of the writer at once."""
         coming = asyncio.ensure_future(anext(chunks))
         try:
             await asyncio.wait((coming, writer), return_when=asyncio.FIRST_COMPLETED)
@@ -115,12 +116,12 @@ class _Crossing:
         except StopAsyncIteration:
             raise ValueError("the channel ended without a terminal chunk") from None
         except TimeoutError:
-            raise ValueError("the channel keeps its terminal chunk to itself") from None
+            raise ValueError("the channel does not return its terminal chunk") from None
         finally:
             coming.cancel()
 
     def _rebuilt(self, chunk: Chunk) -> StreamChunk:
-        """Return a chunk of the engine as it was, or several of them as one."""
+        """Return the engine's chunk, or several of them joined."""
         taken = len(chunk.token_ids)
         while self._unread and taken >= self._unread[0][0]:
             taken -= self._unread.popleft()[0]
@@ -140,7 +141,7 @@ class _Crossing:
 
 
 def _lines(chunk: StreamChunk) -> str:
-    """Return a chunk's events and what is held as lines of JSON."""
+    """Return a chunk's events and the held texts as lines of JSON."""
     rows: list[list[Any]] = [[type(event).__name__, *astuple(event)] for event in chunk.all_events]
     if chunk.held is not None:
         rows.append(["held", dict(chunk.held)])
@@ -149,7 +150,7 @@ def _lines(chunk: StreamChunk) -> str:
 
 
 def _events(lines: str) -> tuple[list[Any], dict[str, str | bytes] | None]:
-    """Return the events of lines, and what was held at the last."""
+    """Return the events of lines, and the last held texts."""
     events, held = [], None
     for name, *values in map(json.loads, lines.splitlines()):
         if name == "held":

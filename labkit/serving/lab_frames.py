@@ -1,7 +1,7 @@
 """A lab's frames on the wire: the bytes that a student's code makes of a chat's events.
 
-Two things are not the lab's work, and stand between its frames: an event without choices tells the
-page what each layer holds, and where the lab's code fails, the server ends the stream.
+Two kinds of frames are the server's: an event without choices sends the page the text that each
+layer holds, and if the lab's code fails, the server ends the stream.
 """
 
 from typing import Any
@@ -37,10 +37,10 @@ class LabFramesFactory:
         parallel_tool_calls: bool = True,
         strip: bool = False,
     ) -> "LabFrames":
-        """Return the frames of one chat. Theirs keep white space, whatever `strip` says.
+        """Return the frames of one chat. They keep white space even if `strip` is true.
 
         Raises:
-            ApiError: 400; the request needs what the lab does not build.
+            ApiError: 400; the request needs something that the lab does not build.
             PipelineRaised: the code raised.
         """
         for name, value, none in (
@@ -50,7 +50,9 @@ class LabFramesFactory:
         ):
             if value != none:
                 raise ApiError(
-                    400, f"{name} is {value}; the labs' frames lack it: leave it out", param=name
+                    400,
+                    f"{name} is {value}; the labs' frames do not have it: leave it out",
+                    param=name,
                 )
         with telling_the_author():
             made = self._maker.make(ROLE, {
@@ -67,7 +69,7 @@ class LabFrames:
 
     Args:
         stream: has `start`, `feed(event)`, `finish(reason, usage)` and `error(message)`.
-        head: what is known before the first token.
+        head: the facts that are known before the first token.
         named: the request chose a function by its name.
         parallel: false drops all calls but the first.
     """
@@ -83,11 +85,11 @@ class LabFrames:
         self._closed = False
 
     def start(self) -> bytes:
-        """Return what comes before any token."""
+        """Return the frames before any token."""
         return self._frames("start")
 
     def feed(self, index: int, chunk: StreamChunk) -> bytes:
-        """Return the frames of a chunk, and before them the news for the page."""
+        """Return the frames of a chunk, after the report of held texts for the page."""
         if self._closed:
             return b""
         self._tokens += len(chunk.token_ids)
@@ -131,7 +133,7 @@ class LabFrames:
         return data
 
     def _report(self, chunk: StreamChunk) -> bytes:
-        """Return what the layers hold, if the client asked."""
+        """Return the report of held texts, if the client asked for it."""
         head = self._head
         if head.naive is None:
             return b""

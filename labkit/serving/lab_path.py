@@ -1,9 +1,9 @@
-"""The labs' layers as the text path of the engine: what a student built, serving real clients.
+"""The labs' layers as the text path of the engine: a student's code serves real clients.
 
 The two shapes meet here: a lab's pipeline takes one id and may return complete calls; the engine's
 takes many ids and reports the start, the arguments and the end of a call.
 
-It adds no rules of its own. What the labs in use do not build is refused.
+It adds no rules of its own. Requests for features that the labs in use lack are refused.
 """
 
 import logging
@@ -50,13 +50,13 @@ class LabPathFactory:
 
     Args:
         composed: the labs' code.
-        tokenizer: the one in use; by default ids are bytes.
+        tokenizer: the tokenizer in use; by default ids are bytes.
 
     Attributes:
-        eos_token_ids: of the tokenizer.
+        eos_token_ids: those of the tokenizer.
 
     Raises:
-        ValueError: the labs cannot read ids of this tokenizer, or be told what it is.
+        ValueError: the labs cannot read ids of this tokenizer, or `facts_of` cannot describe it.
     """
 
     def __init__(self, composed: Composed, tokenizer: Tokenizer | None = None) -> None:
@@ -65,9 +65,8 @@ class LabPathFactory:
         tokens = composed.parts["tokens"]
         if tokens.only_bytes and not is_bytes(self._tokenizer):
             raise ValueError(
-                f"{tokens.lab.label} is for ids that are bytes, and those of "
-                "this tokenizer are not. Pass a lab that reads any vocabulary, or leave "
-                "--tokenizer out"
+                f"{tokens.lab.label} reads only ids that are bytes, and this tokenizer has "
+                "other ids. Pass a lab that reads any vocabulary, or leave --tokenizer out"
             )
         self.eos_token_ids = self._tokenizer.eos_token_ids
         self._facts = facts_of(self._tokenizer)
@@ -75,7 +74,7 @@ class LabPathFactory:
         self._refused = self._options_that_nobody_builds()
 
     def _options_that_nobody_builds(self) -> dict[str, Any]:
-        """Return the options of a request that the labs refuse, with the value that is none."""
+        """Return the options of a request that the labs refuse, with their neutral values."""
         values = {
             "include_stop_str_in_output": ("visible_stops", False),
             "min_tokens": ("min_tokens", 0),
@@ -90,7 +89,7 @@ class LabPathFactory:
         """Return a new path.
 
         Raises:
-            ValueError: the request needs what the labs do not build.
+            ValueError: the request needs something that the labs do not build.
             PipelineRaised: the code could not be imported, or raised.
         """
         for name, neutral in self._refused.items():
@@ -101,7 +100,7 @@ class LabPathFactory:
             return self.build(request, prompt_token_ids)
 
     def build(self, request: Request, prompt_token_ids: Sequence[int] = ()) -> "LabTextPath":
-        """Return a new path; raise whatever its code raises."""
+        """Return a new path; exceptions of its code are raised."""
         params = request.params
         eos = frozenset() if params.ignore_eos else self.eos_token_ids
         tokens = self._tokens(prompt_token_ids, skips=params.skip_special_tokens)
@@ -125,7 +124,7 @@ class LabPathFactory:
         )
 
     def _tokens(self, prompt_token_ids: Sequence[int], *, skips: bool) -> Any:
-        """Return the layer from ids to text; it leaves special ids out as the request says."""
+        """Return the layer from ids to text, which skips special ids if the request says so."""
         part = self._composed.parts["tokens"]
         serves = part.serves
         values = {"prompt_ids": list(prompt_token_ids), "skip_special_tokens": skips}
@@ -136,7 +135,7 @@ class LabPathFactory:
         return WithoutSpecials(layer, silent, len(self._facts["vocabulary"]))
 
     def _stops(self, tokens: Any, params: SamplingParams, eos: frozenset[int]) -> Any:
-        """Return the layer that ends the text; one that is made with the tokens takes ids."""
+        """Return the layer that ends the text; if it is made with the tokens, it takes ids."""
         visible, ends = (
             params.include_stop_str_in_output,
             tuple(sorted(eos | params.stop_token_ids)),
@@ -156,7 +155,7 @@ class LabPathFactory:
     def _events(
         self, request: Request, prompt_token_ids: Sequence[int], layers: dict[str, Any]
     ) -> Any:
-        """Return the layer from text to events; note those that it is made of in `layers`."""
+        """Return the layer from text to events; add its parts to `layers`."""
         calls: Any = NoCalls()
         parts = self._composed.parts
         if "reasoning" in parts and request.split_reasoning:
@@ -171,26 +170,27 @@ class LabPathFactory:
 
 
 class PipelineRaised(RuntimeError):
-    """A lab's code raised. `__cause__` is what."""
+    """A lab's code raised an exception, which is `__cause__`."""
 
 
 class LabTextPath:
     """The engine's `TextPath` over the labs' layers.
 
-    What they do wrong ends its own request, so their answers are checked here: the engine trusts
-    those of a text path.
+    The engine trusts the results of a text path. So those of the labs' layers are checked here, and
+    a fault ends only its own request.
 
     Args:
         pipeline: has `feed(token_id)`, `finish()` and `finish_reason`.
-        layers: by role, those that hold text; `matched` of `stops` is what ended it.
-        eos_token_ids: the ids that end the text without being told.
-        end_ids: of them, those that the pipeline is to find, each with the one that it knows.
-        stop_ids: further ids that end the text. They have none, so the pipeline never sees them.
+        layers: by role, the layers that hold text; `matched` of `stops` is the stop that ended it.
+        eos_token_ids: the ids that end the text without being reported as a stop.
+        end_ids: the end ids that the pipeline detects, each with the id that the pipeline knows.
+        stop_ids: further ids that end the text. They have no text, so they are not fed to the
+            pipeline.
 
     Attributes:
-        pipeline: as given.
+        pipeline: the argument.
         ending: why the text ended, or None while it runs.
-        tokens: how many ids were taken.
+        tokens: the number of ids that were fed.
     """
 
     def __init__(
@@ -213,33 +213,33 @@ class LabTextPath:
 
     @property
     def held(self) -> dict[str, str | bytes]:
-        """What each layer holds, by role; nothing if one cannot say.
+        """The held text of each layer, by role; empty if a layer's `held` raises.
 
-        A pipeline holds nothing of its own, and is among them because it takes part.
+        The pipeline itself holds nothing, and is included because it is a layer of the labs.
         """
         if self._broken:
             return {}
         try:
             held = {role: _held(role, layer.held) for role, layer in self._layers.items()}
         except (Exception, SystemExit):
-            _LOG.exception("a layer cannot say what it holds")
+            _LOG.exception("reading `held` of a layer raised an exception")
             return {}
         return {**held, PIPELINE: ""}
 
     def feed(self, token_ids: Iterable[int]) -> list[Event]:
-        """Take ids; return what is certain.
+        """Feed ids; return the events that are certain.
 
         Raises:
-            PipelineRaised: once; a pipeline that raised is not asked again.
+            PipelineRaised: once; a pipeline that raised is not called again.
         """
         return self._guarded(lambda: self.take(token_ids))
 
     def finish(self, reason: FinishReason) -> list[Event]:
-        """End the text; return what was held. It raises what `feed` does."""
+        """End the text; return the held text as events. Raise as `feed` does."""
         return self._guarded(lambda: self._flush(reason))
 
     def take(self, token_ids: Iterable[int]) -> list[Event]:
-        """Take ids; raise whatever the pipeline raises."""
+        """Feed ids; exceptions of the pipeline are raised."""
         events: list[Event] = []
         for token_id in token_ids:
             if self.ending is not None:
@@ -263,7 +263,7 @@ class LabTextPath:
     def _events(
         self, items: Iterable[Any], cause: FinishReason, stop_id: int | None = None
     ) -> list[Event]:
-        """Return the events of the items; note the end if the pipeline says that it has come."""
+        """Return the events of the items; note the end if the pipeline reports it."""
         events = [event for item in items for event in engine_events(item)]
         if self.pipeline.finish_reason is not None:
             _text(self.pipeline.finish_reason, "finish_reason")
@@ -272,7 +272,7 @@ class LabTextPath:
 
     def _decide(self, cause: FinishReason, stop_id: int | None, matched: Any) -> Ending:
         if isinstance(matched, int):
-            # A layer that takes ids has found the end, whatever the pipeline was called for.
+            # A layer that takes ids detected the end, whatever the pipeline was called for.
             stop_id = None if matched in self._eos_token_ids else matched
             return Ending.decide(FinishReason.END_ID, stop_id=stop_id)
         if matched is not None:
@@ -292,7 +292,7 @@ class LabTextPath:
 
 @contextmanager
 def telling_the_author() -> Iterator[None]:
-    """Log what the code raises and where; the client is told only that the answer failed."""
+    """Log an exception of the code with its place; the client sees only that the answer failed."""
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -303,13 +303,13 @@ def telling_the_author() -> Iterator[None]:
 
 def _held(role: str, held: Any) -> str | bytes:
     if not isinstance(held, str | bytes):
-        raise TypeError(f"what {role} holds is {held!r}; it must be str or bytes")
+        raise TypeError(f"held of {role} is {held!r}; it must be str or bytes")
     return held
 
 
 def engine_events(item: Any) -> list[Event]:
     """Return an event of the labs as those of the engine, each value checked."""
-    # Names may come from JSON, where a lone surrogate can be written; the server mends them.
+    # Names may be read from JSON, which can have lone surrogates; the server replaces these.
     if isinstance(item, TextDelta | ReasoningDelta):
         return [type(item)(_text(item.text, "text"))]
     if isinstance(item, ToolCall):
@@ -326,7 +326,7 @@ def engine_events(item: Any) -> list[Event]:
         return [CallEnd(_index(item))]
     if isinstance(item, Malformed):
         return [Malformed(_index(item), _text(item.raw, "raw"), _text(item.reason, "reason"))]
-    raise TypeError(f"a pipeline returns lists of events, not of {item!r}")
+    raise TypeError(f"a pipeline must return lists of events; {item!r} is not an event")
 
 
 def _index(item: Any) -> int:

@@ -1,7 +1,7 @@
 """`make demo N=03`: one layer of a lab beside the naive way, piece by piece.
 
-The naive way handles each piece by itself, as if no other came before or after it, and holds
-nothing. The layer is the student's own as far as it runs, else the reference or the engine's.
+The naive way handles each piece by itself, as if there were no other, and holds nothing. The layer
+is the student's own if it runs, else the reference or the engine's.
 """
 
 import argparse
@@ -50,7 +50,7 @@ _PIECE = 9
 
 @dataclass(frozen=True)
 class _Row:
-    """What happened at one piece: its name, and what each of the two ways made of it."""
+    """One piece: its name, the output of both ways, and the held text."""
 
     piece: str
     naive: list[Emitted]
@@ -62,13 +62,13 @@ def run(number: str, args: argparse.Namespace, root: Path) -> int:
     """Show each layer of a lab; return 0.
 
     Args:
-        number: of the lab.
-        args: `impl`, `text` (None for one that suits the layer) and `stop` of `make demo`.
+        number: the number of the lab.
+        args: `impl`, `text` (None for a text that suits the layer) and `stop` of `make demo`.
         root: the repository.
 
     Raises:
-        LabkitError: there is no such lab, it has no layer of a text path, or code that was named
-            by `impl` cannot be shown.
+        LabkitError: there is no such lab; or it has no layer of a text path; or the code that
+            `impl` names cannot be shown.
     """
     labs = find_labs(root)
     lab = pick_lab(labs, number)
@@ -78,7 +78,7 @@ def run(number: str, args: argparse.Namespace, root: Path) -> int:
             other.number for other in labs if any(row.role in TEXT_PATH for row in other.serves)
         ]
         raise UsageError(
-            f"{lab.label} builds no layer of the text path; labs that do are "
+            f"{lab.label} builds no layer of the text path; the labs that do are "
             f"{', '.join(f'N={other}' for other in have)}. `make demo` shows all layers together"
         )
     for place, shown in enumerate(layers):
@@ -96,7 +96,7 @@ class _Show:
         self._passes = Progress(root).passes(lab)
         self._serves = next(row for row in lab.serves if row.role == shown.role)
         self._others = find_composed(root, "", lab.track)
-        # What is shown if the student's own cannot be.
+        # The part to show if the student's own cannot be shown.
         self._fallback = _engines(lab, shown.role, self._serves.vocabulary)
         if lab.solution.exists():
             self._fallback = Part(lab, self._serves, Implementation("solution", lab.solution))
@@ -120,7 +120,7 @@ class _Show:
             said = _in_words(error)
             if self._named:
                 raise UsageError(f"{self._named.title} cannot be shown: {said}") from error
-            print(f"Yours cannot be shown: {said}\nTo go on: make lab N={self._lab.number}\n")
+            print(f"Yours cannot be shown: {said}\nTo continue: make lab N={self._lab.number}\n")
             rows, owner = [*self._rows(self._fallback)], self._fallback.owner
         if owner == "yours" and not self._named and not self._passes:
             owner = "yours, which does not pass yet"
@@ -146,7 +146,7 @@ class _Show:
         return [text[at : at + _CHARACTERS] for at in range(0, len(text), _CHARACTERS)]
 
     def _rows(self, part: Part) -> Iterator[_Row]:
-        """Yield what happens; raise whatever the layer raises."""
+        """Yield a row for each piece; exceptions of the layer are raised."""
         with time_limit(_SECONDS):
             subject = self._make(part)
             for piece in self._pieces:
@@ -180,7 +180,7 @@ class _Show:
 
 
 def _engines(lab: Lab, role: str, vocabulary: str = "") -> Part:
-    """Return the engine's own layer where a lab's would be."""
+    """Return the engine's own layer in place of a lab's."""
     return Part(lab, engine_layers.row(role, vocabulary), None)
 
 
@@ -188,14 +188,14 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, NotImplementedError):
         return f"{error} is not written yet" if str(error) else "a task is not written yet"
     if isinstance(error, OverdueError):
-        return "it still ran at the time limit; is there an endless loop?"
+        return "it was still running at the time limit; is there an endless loop?"
     if isinstance(error, LabkitError):
         return str(error).splitlines()[0]
     return f"it raised {in_words(error)}"
 
 
 def _said(emitted: Sequence[Emitted]) -> str:
-    """Return what was emitted in a line; neighbours of a kind are joined."""
+    """Return the emitted events in one line; neighbours of one kind are joined."""
     joined: list[list[Any]] = []
     for kind, text, index in emitted:
         if joined and joined[-1][::2] == [kind, index]:

@@ -1,8 +1,8 @@
 """The layers of the labs in the shapes that a pipeline expects.
 
-Labs name their methods as their own story asks for; a row in `lab.toml` says which is which. Three
-shapes need more than other names, and are here: a detokenizer that shows special tokens, a stop
-layer that takes ids, and reasoning, for which a pipeline has no place of its own.
+Labs name their methods to suit their own task; a row in `lab.toml` maps the names. Three shapes
+need more than other names, and are here: a detokenizer that shows special tokens, a stop layer that
+takes ids, and reasoning, for which a pipeline has no layer of its own.
 """
 
 import re
@@ -20,8 +20,8 @@ class Maker:
     """Makes layers of the labs' classes.
 
     Args:
-        composed: whose classes.
-        constants: values by name, the same for every request: those of the vocabulary.
+        composed: the labs' code.
+        constants: values by name that are the same for every request: those of the vocabulary.
     """
 
     def __init__(self, composed: Composed, constants: Mapping[str, Any]) -> None:
@@ -34,10 +34,10 @@ class Maker:
 
         An argument's value is written as the name of one of `values` or of the constants, or as a
         function of the same file with its parameters, `table(vocabulary, kind)`. Such a function
-        gets constants only, and is called once. Whatever the code raises is raised here.
+        gets constants only, and is called once. Exceptions of the code are raised.
 
         Raises:
-            KeyError: a row asks for a value that there is not.
+            KeyError: a row asks for an unknown value.
         """
         part = self._composed.parts[role]
         known = {**self._constants, **values}
@@ -51,7 +51,7 @@ class Maker:
         if written not in self._tables:
             match = _CALL.fullmatch(written)
             if match is None:
-                raise KeyError(f"{written!r} is no call such as table(vocabulary, kind)")
+                raise KeyError(f"{written!r} is not a call such as table(vocabulary, kind)")
             names = [name.strip() for name in match[2].split(",") if name.strip()]
             function = self._composed.parts[role].resolve(match[1])
             self._tables[written] = function(**{name: self._constants[name] for name in names})
@@ -59,7 +59,7 @@ class Maker:
 
 
 class Renamed:
-    """A layer under the names of its shape; one that cannot say what it holds, holds nothing."""
+    """A layer under the names of its shape; if it has no `held`, it holds nothing."""
 
     def __init__(self, made: Any, serves: Serves, nothing: str | bytes) -> None:
         self.feed = getattr(made, serves.methods.get("feed", "feed"))
@@ -70,7 +70,7 @@ class Renamed:
 
     @property
     def held(self) -> Any:
-        """What it holds."""
+        """The held text."""
         return getattr(self._made, self._held, self._nothing)
 
 
@@ -85,24 +85,24 @@ class WithoutSpecials:
 
     @property
     def held(self) -> Any:
-        """What the detokenizer holds."""
+        """The held bytes of the detokenizer."""
         return self._detokenizer.held
 
     def feed(self, token_id: int) -> Any:
-        """Pass an id on, if it has text."""
+        """Feed an id to the detokenizer if it has text."""
         if token_id in self._silent or not 0 <= token_id < self._vocab_size:
             return ""
         return self._detokenizer.feed(token_id)
 
 
 class StopsOnIds:
-    """A stop layer that takes ids, where a pipeline has its detokenizer.
+    """A stop layer that takes ids, in the place of a pipeline's detokenizer.
 
-    The text that it returns has passed the stops already, so the pipeline gets `matcher` as its
-    stop matcher, which only says what matched.
+    The text that it returns has already passed the stops, so the pipeline gets `matcher` as its
+    stop matcher, which only reports the match.
 
     Attributes:
-        matched: the stop that came, an id or a string, or None.
+        matched: the stop that matched, an id or a string, or None.
         matcher: for the pipeline.
     """
 
@@ -113,11 +113,11 @@ class StopsOnIds:
 
     @property
     def held(self) -> Any:
-        """What the layer holds."""
+        """The held text of the layer."""
         return self._layer.held
 
     def feed(self, token_id: int) -> Any:
-        """Take an id; return the text that no stop can take back."""
+        """Feed an id; return the text that no stop can remove."""
         return self._text(self._layer.feed(token_id))
 
     def flush(self) -> Any:
@@ -131,7 +131,7 @@ class StopsOnIds:
 
 
 class _Matcher:
-    """A stop matcher that lets all text pass and knows what has stopped it."""
+    """A stop matcher that returns all text unchanged and reports the match of `StopsOnIds`."""
 
     held = ""
 
@@ -150,7 +150,7 @@ class _Matcher:
 
 
 class ReasoningFirst:
-    """Reasoning and calls in one place: what is no reasoning goes on to the calls."""
+    """Reasoning and calls as one layer: text outside reasoning is fed to the calls."""
 
     def __init__(self, reasoning: Any, calls: Any) -> None:
         self._reasoning = reasoning
@@ -158,15 +158,15 @@ class ReasoningFirst:
 
     @property
     def held(self) -> Any:
-        """What both hold."""
+        """The held text of both layers."""
         return self._reasoning.held + self._calls.held
 
     def feed(self, text: str) -> list[Event | ToolCall]:
-        """Take text; return the events of both."""
+        """Feed text; return the events of both layers."""
         return self._sorted(self._reasoning.feed(text))
 
     def flush(self) -> list[Event | ToolCall]:
-        """Return the rest of both."""
+        """Return the rest of both layers."""
         return [*self._sorted(self._reasoning.flush()), *self._calls.flush()]
 
     def _sorted(self, events: list[Event]) -> list[Event | ToolCall]:
@@ -180,7 +180,7 @@ class ReasoningFirst:
 
 
 class NoCalls:
-    """In the place of the calls where a request has no tools: all is text."""
+    """In place of the calls if a request has no tools: everything is text."""
 
     held = ""
 

@@ -27,11 +27,11 @@ def run(arguments: list[str], root: Path) -> int:
     """Serve until Ctrl-C; return the exit code.
 
     Args:
-        arguments: of the server's command line.
+        arguments: the server's command line.
         root: the repository.
 
     Raises:
-        LabkitError: `LAB_IMPL` names work that cannot serve.
+        LabkitError: `LAB_IMPL` names code that cannot serve.
     """
     if not lab_impl():
         return serve(arguments, program=_PROGRAM, note=_OURS)
@@ -48,7 +48,7 @@ def run(arguments: list[str], root: Path) -> int:
 
 
 def _try(composed: Composed) -> None:
-    """Make a path and feed it, so that what cannot serve is reported before the server starts."""
+    """Make a path and feed it, so that faulty code is reported before the server starts."""
     try:
         path = LabPathFactory(composed).build(Request((0,), tools=()))
         path.take(b"AB")
@@ -59,7 +59,7 @@ def _try(composed: Composed) -> None:
 
 
 def wire_of(composed: Composed) -> Wire:
-    """Return the labs' way to the client; what they do not build is the server's own."""
+    """Return the labs' wire to the client; layers that they do not build are the server's own."""
     maker, ours = Maker(composed, {}), Wire()
     return Wire(
         read=LabChannels(maker) if CHANNEL in composed.parts else ours.read,

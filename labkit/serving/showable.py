@@ -1,4 +1,4 @@
-"""What the strip of a lab can show, from its `lab.toml`, and the texts to begin with."""
+"""The roles that the strip of a lab can show, from its `lab.toml`, and example texts."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from labkit.course.lab import PIPELINE, Lab, Serves
 from labkit.running.racing import FILE as RACE
 
 WHOLE = "whole"
-# Roles whose pieces are ids; those of the others are characters.
+# Roles whose pieces are ids; the pieces of other roles are characters.
 _OF_IDS = ("tokens", PIPELINE, "frames", WHOLE)
 _CALL = '<tool_call>{"name": "get_weather", "arguments": {"city": "São Paulo"}}</tool_call>'
 _CHARACTERS = {
@@ -40,14 +40,14 @@ _ALL = {
 
 @dataclass(frozen=True)
 class Shown:
-    """What a strip shows: one of a lab's roles.
+    """A role of a lab that its strip shows.
 
     Attributes:
         role: one of the roles of `[[serves]]`, or `whole`.
         class_name: of the lab.
         pieces: `ids` or `characters`.
         stops: whether it takes stop strings.
-        naive: what runs beside it as the naive way, in words; "" for nothing.
+        naive: the naive way beside it, in words; "" for none.
         examples: texts to begin with, by name.
     """
 
@@ -60,7 +60,7 @@ class Shown:
 
 
 def shown_of(lab: Lab) -> list[Shown]:
-    """Return what the strip of a lab can show; nothing for a lab that takes no text."""
+    """Return the roles that the strip of a lab can show; none for a lab that takes no text."""
     if lab.strip is not None:
         name = lab.strip.class_name
         return [Shown(WHOLE, name, "ids", False, "each byte alone", _EXAMPLES[WHOLE])]

@@ -1,6 +1,6 @@
-"""What the strip feeds, each in one shape: a layer of somebody's lab, the naive way, a whole path.
+"""The subjects of the strip, all of one shape: a layer of a lab, the naive way, a whole path.
 
-A subject takes a piece of its input and returns what came out; `held` is what each layer holds.
+A subject is fed pieces of its input and returns output; `held` is the held text of each layer.
 """
 
 import inspect
@@ -30,32 +30,32 @@ from mini_vllm.text.reasoning import create_reasoning_splitter
 from mini_vllm.text.tool_parsers import create_tool_parser
 from mini_vllm.tokenizer import ByteTokenizer, Tokenizer
 
-# What came out: its kind, its text, and of a call its number.
+# One output: its kind, its text, and for a call its number.
 Emitted = tuple[str, str, int | None]
 Held = Mapping[str, str | bytes]
-# A reader who is slower than the writer: he takes one chunk when so many were written.
+# A reader that is slower than the writer: it reads one chunk after so many writes.
 _READS_AFTER = 3
 _MAX_PENDING = 2
 _CHAT = {"id": "chatcmpl-1", "created": 1_760_000_000, "model": "yours", "include_usage": True}
 
 
 class Subject(ABC):
-    """What can be fed. Unless it says otherwise, it holds nothing, and nothing is left at the end.
+    """An object that can be fed. By default it holds nothing, and `flush` returns nothing.
 
     Attributes:
-        ended: why it takes nothing more; None while it does.
+        ended: why it has ended; None while it can be fed.
     """
 
     ended: str | None = None
 
     @property
     def held(self) -> Held:
-        """What each layer holds, by its name."""
+        """The held text of each layer, by its name."""
         return {}
 
     @abstractmethod
     def feed(self, piece: Any) -> list[Emitted]:
-        """Take a piece; return what came out."""
+        """Feed a piece; return the output."""
 
     def flush(self) -> list[Emitted]:
         """End the input; return the rest."""
@@ -75,11 +75,11 @@ class Layer(Subject):
 
     @property
     def held(self) -> Held:
-        """What it holds."""
+        """The held text of the layer."""
         return {self._role: _checked_held(self._layer.held)}
 
     def feed(self, piece: Any) -> list[Emitted]:
-        """Take an id or a text."""
+        """Feed an id or a text."""
         emitted = _emitted(self._layer.feed(piece), self._role, "feed")
         matched = getattr(self._matcher, "matched", None)
         if matched is not None:
@@ -92,7 +92,7 @@ class Layer(Subject):
 
 
 class Path(Subject):
-    """The layers of several labs, as a server has them."""
+    """The layers of several labs, composed as in a server."""
 
     def __init__(self, path: Any) -> None:
         self._path = path
@@ -100,11 +100,11 @@ class Path(Subject):
 
     @property
     def held(self) -> Held:
-        """What each layer holds."""
+        """The held text of each layer."""
         return {role: held for role, held in self._path.held.items() if role != PIPELINE}
 
     def feed(self, piece: int) -> list[Emitted]:
-        """Take an id."""
+        """Feed an id."""
         emitted = _of_events(self._path.take([piece]))
         self._called |= any(kind == "call" for kind, _, _ in emitted)
         if self._path.ending is not None:
@@ -113,7 +113,7 @@ class Path(Subject):
 
 
 class Frames(Subject):
-    """A lab's frames of the events of the engine's own text path."""
+    """A lab's frames for the events of the engine's own text path."""
 
     def __init__(self, stream: Any, stops: Sequence[str]) -> None:
         tokenizer = ByteTokenizer()
@@ -126,11 +126,11 @@ class Frames(Subject):
 
     @property
     def held(self) -> Held:
-        """What the layers before it hold."""
+        """The held text of the layers before it."""
         return self._path.held
 
     def feed(self, piece: int) -> list[Emitted]:
-        """Take an id; the first frame comes with the first one."""
+        """Feed an id; the first call also returns the start frame."""
         frames = [("start", self._stream.start())] if self._is_first else []
         self._is_first = False
         frames += [("feed", self._stream.feed(event)) for event in self._path.feed((piece,))]
@@ -143,7 +143,7 @@ class Frames(Subject):
 
 
 class Crossing(Subject):
-    """A channel whose reader is slower than its writer; what waits in it is held."""
+    """A channel whose reader is slower than its writer; unread text is held."""
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel
@@ -152,18 +152,18 @@ class Crossing(Subject):
 
     @property
     def held(self) -> Held:
-        """What was written and not read."""
+        """The text that was written and not read."""
         return {"channel": "".join(self._waiting)}
 
     def feed(self, piece: str) -> list[Emitted]:
-        """Write a piece; read a chunk if it is time."""
+        """Write a piece; after every few pieces, read a chunk."""
         self._channel.push(Chunk(piece, (self._written,)))
         self._waiting.append(piece)
         self._written += 1
         return self._read() if self._written % _READS_AFTER == 0 else []
 
     def flush(self) -> list[Emitted]:
-        """End the channel; read what is left."""
+        """End the channel; read the rest."""
         self._channel.finish("stop")
         emitted: list[Emitted] = []
         for _ in range(self._written + 1):
@@ -183,7 +183,7 @@ class Crossing(Subject):
 
 
 class Queue:
-    """The naive channel: every chunk waits in a list, however many there are."""
+    """The naive channel: a list of all unread chunks, without a limit."""
 
     def __init__(self) -> None:
         self._chunks: deque[Chunk] = deque()
@@ -193,7 +193,7 @@ class Queue:
         self._chunks.append(chunk)
 
     def finish(self, reason: str) -> None:
-        """Add the last one."""
+        """Add the last chunk."""
         self._chunks.append(Chunk("", (), reason))
 
     def try_pop(self) -> Chunk | None:
@@ -202,7 +202,7 @@ class Queue:
 
 
 class Whole(Subject):
-    """What reads no stream: all ids so far are decoded anew with every one.
+    """A decoder without a stream: with every id, all ids so far are decoded anew.
 
     Args:
         encode: from text to ids.
@@ -215,17 +215,17 @@ class Whole(Subject):
         self._ids: list[int] = []
 
     def feed(self, piece: int) -> list[Emitted]:
-        """Take an id; return the whole text so far."""
+        """Feed an id; return the whole text so far."""
         self._ids.append(piece)
-        return [("whole", _text(self._decode([*self._ids]), "what decode returned"), None)]
+        return [("whole", _text(self._decode([*self._ids]), "the result of decode"), None)]
 
     def flush(self) -> list[Emitted]:
-        """Return the ids that `encode` gives for the text, where it has any."""
+        """Return the ids that `encode` returns for the text, if the text is valid UTF-8."""
         try:
             text = bytes(self._ids).decode()
         except UnicodeDecodeError:
             return []
-        return [("ids", f"encode gives {self._encode(text)!r}", None)]
+        return [("ids", f"encode returns {self._encode(text)!r}", None)]
 
 
 class Alone(Subject):
@@ -235,7 +235,7 @@ class Alone(Subject):
         self._tokenizer = tokenizer
 
     def feed(self, piece: int) -> list[Emitted]:
-        """Take an id."""
+        """Feed an id."""
         text = bytes_of(self._tokenizer, piece).decode("utf-8", "replace")
         return [("content", text, None)] if text else []
 
@@ -243,12 +243,12 @@ class Alone(Subject):
 def make_subject(
     composed: Composed, role: str, tokenizer: Tokenizer, stops: Sequence[str]
 ) -> Subject:
-    """Return what a role of some labs is, ready to be fed; whatever the labs raise is raised.
+    """Return the subject of a role of some labs; exceptions of the labs are raised.
 
     Args:
         composed: the labs' code.
-        role: which of its parts; `pipeline` is all of them.
-        tokenizer: whose ids are fed.
+        role: the role of a part; `pipeline` means all parts.
+        tokenizer: the tokenizer of the ids.
         stops: the stop strings.
     """
     if role == PIPELINE:
@@ -286,7 +286,7 @@ def make_subject(
 
 
 def naive_part(part: Part) -> Part:
-    """Return a part that is made with as many of the arguments as its class takes."""
+    """Return a part that is made with those of its arguments that its class takes."""
     made = part.resolve(part.serves.class_name)
     taken = inspect.signature(made).parameters
     arguments = {name: it for name, it in part.serves.arguments.items() if name in taken}
@@ -295,9 +295,9 @@ def naive_part(part: Part) -> Part:
 
 
 def _emitted(output: Any, role: str, method: str) -> list[Emitted]:
-    """Return what a layer returned, checked, as what came out."""
+    """Check a layer's result; return it as output."""
     if role in ("tokens", "stops"):
-        text = _text(output, f"what {method} returned")
+        text = _text(output, f"the result of {method}")
         return [("content", text, None)] if text else []
     if role == "frames":
         if not isinstance(output, bytes):

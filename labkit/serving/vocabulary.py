@@ -1,4 +1,4 @@
-"""What the labs are told of a tokenizer: its tokens as it spells them, and how to read them."""
+"""A tokenizer as data for the labs: the spelling of its tokens, and the rule to read them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +18,9 @@ def is_bytes(tokenizer: Tokenizer) -> bool:
 
 
 def facts_of(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return a tokenizer as the labs know it, by the names of `[serves.arguments]`.
+    """Return the facts of a tokenizer, by the names of `[serves.arguments]`.
 
-    A tokenizer that spells its tokens in neither of the two ways is told in the first, byte for
+    The tokens of a tokenizer with neither of the two spellings are respelled in the first, byte for
     byte.
 
     Raises:
@@ -49,7 +49,7 @@ def facts_of(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def bytes_of(tokenizer: Tokenizer, token_id: int) -> bytes:
-    """Return the bytes of an id; a special one has none."""
+    """Return the bytes of an id; a special id has none."""
     pieces = tokenizer.pieces
     assert pieces is not None
     known: Sequence[Piece] = pieces.rest

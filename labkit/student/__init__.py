@@ -1,1 +1,1 @@
-"""What a student's copy remembers, shows, and needs to be set up."""
+"""The records, commands and set-up of a student's copy."""

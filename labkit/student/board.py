@@ -1,4 +1,4 @@
-"""The board of `make progress`: every lab of the ladder, the pipeline, and what to do next."""
+"""The board of `make progress`: every lab of the ladder, the pipeline, and the next step."""
 
 import io
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from labkit.student.progress import Progress, Record, next_unfinished
 
 _RIGHT = ("step", "score")
 _GAP = 2
-# The columns that a narrow terminal does without, the first of them first.
+# The columns to drop on a narrow terminal, in this order.
 _SPARE = ("time", "hints", "predicted")
 # Times closer than this are called equal.
 _EQUAL = 1.15
@@ -25,9 +25,9 @@ def board(labs: list[Lab], progress: Progress, *, colour: bool, width: int = 80)
 
     Args:
         labs: in order.
-        progress: what is known of them.
-        colour: whether to mark what is done with colours.
-        width: columns; where these are few, the table has fewer columns.
+        progress: the student's records.
+        colour: whether to use colours for the status.
+        width: the columns of the terminal; a narrow table leaves some columns out.
     """
     rows = [_cells(step, lab, progress) for step, lab in enumerate(labs, start=1)]
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
@@ -73,14 +73,14 @@ def _next(labs: list[Lab], progress: Progress) -> str:
         return "Every lab passes. Well done."
     command = f"make lab N={following.number}"
     if done := track_done(labs, following):
-        return f"{done}\nto go on with the {following.track} track: {command}"
+        return f"{done}\nto continue with the {following.track} track: {command}"
     return f"next: {command}"
 
 
 def _cells(step: int, lab: Lab, progress: Progress) -> dict[str, str]:
     record, status = progress.record(lab), _status(lab, progress)
     style = {"passed": "green", "not started": "dim"}.get(status, "yellow")
-    # The last run may have been of another file than the one that is there now.
+    # The last run may have been of another file than the current one.
     score = 100 if progress.passes(lab) else record.score
     return {
         "step": str(step),
@@ -123,7 +123,7 @@ def _status(lab: Lab, progress: Progress) -> str:
 
 
 def compared(ratio: float, name: str) -> str:
-    """Return in words how long one takes beside the other called `name`, a noun or a class."""
+    """Return a clause that compares a time with that of `name`, a noun or a class."""
     name = name if name[:1].isupper() else f"the {name}"
     if ratio > _EQUAL:
         return f"takes {ratio:,.1f} times as long as {name}"

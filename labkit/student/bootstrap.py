@@ -1,8 +1,8 @@
 """Set up `.venv` for a group of requirements: `python3 -I labkit/student/bootstrap.py core`.
 
-It runs before anything is installed, on whatever Python the machine has, so it uses the oldest
-syntax that matters and the standard library only. A finished set-up leaves a stamp named after the
-lock file's content; a set-up that was killed leaves a mark, and the next call starts afresh.
+It runs before anything is installed, on any Python that the machine has, so it uses only old syntax
+and the standard library. A finished set-up leaves a stamp named after the
+lock file's content; a set-up that was killed leaves a mark, and the next call begins again.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ def _use_newer_python():
 
 
 def _is_new_enough(python):
-    """Ask it: a version manager may have put a name on the PATH that runs nothing."""
+    """Run it: a version manager may have put a name on the PATH that is not a Python."""
     check = "import sys; sys.exit(sys.version_info < {})".format(OLDEST)
     return subprocess.call([python, "-c", check], stderr=subprocess.DEVNULL) == 0
 
@@ -69,7 +69,7 @@ def _install(lock, stamp):
         shutil.rmtree(VENV, ignore_errors=True)
         if not _has_venv():
             return 1
-        print("Setting up .venv, once; this takes about half a minute.", flush=True)
+        print("Setting up .venv. This happens once and takes about half a minute.", flush=True)
         os.makedirs(VENV)
         _touch(UNFINISHED)
         done = subprocess.call([sys.executable, "-I", "-m", "venv", VENV])
@@ -81,8 +81,8 @@ def _install(lock, stamp):
     pip = [PYTHON, "-I", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     done = subprocess.call([*pip, "--require-hashes", "-r", lock])
     if done != 0:
-        print("Installing {} failed, see above. Is there a network?".format(name))
-        print("The same command tries again.")
+        print("Installing {} failed, see above. Are you online?".format(name))
+        print("Run the same command to try again.")
         return done
     _write_path_file()
     os.remove(UNFINISHED)
@@ -106,7 +106,7 @@ def _write_path_file():
     query = "import sysconfig; print(sysconfig.get_path('purelib'))"
     folder = subprocess.check_output([PYTHON, "-I", "-c", query]).decode().strip()
     with open(os.path.join(folder, "mini_vllm_labs.pth"), "w") as file:
-        # A path as it is would be read as the locale says, which may have no umlauts.
+        # `site` would decode a plain path in the locale's encoding, which may lack umlauts.
         file.write("import sys; sys.path.append({})\n".format(ascii(ROOT)))
 
 

@@ -1,4 +1,4 @@
-"""Which lab and which task a verb is about: those that are named, else what comes next."""
+"""The lab and the task of a verb: those that are named, else the next lab or task."""
 
 import sys
 from argparse import ArgumentParser
@@ -12,18 +12,18 @@ from labkit.student.progress import Progress, next_unfinished
 
 def add_lab(command: ArgumentParser) -> None:
     """Add the option that names a lab."""
-    command.add_argument("--lab", default="", metavar="N", help="number of the lab, 03")
+    command.add_argument("--lab", default="", metavar="N", help="number of the lab, such as 03")
 
 
 def add_task(command: ArgumentParser) -> None:
     """Add the option that names a task."""
-    command.add_argument("--task", default="", metavar="T", help="number of a task, 2")
+    command.add_argument("--task", default="", metavar="T", help="number of a task, such as 2")
 
 
 def add_pytest(command: ArgumentParser) -> None:
-    """Add what is passed on to pytest."""
+    """Add the options that are passed through to pytest."""
     command.add_argument(
-        "pytest", nargs="*", metavar="-- OPTION", help="passed on to pytest: -- -s -k flush"
+        "pytest", nargs="*", metavar="-- OPTION", help="options for pytest: -- -s -k flush"
     )
 
 
@@ -37,7 +37,7 @@ def lab_or_next(number: str, root: Path) -> Lab:
     labs = find_labs(root)
     lab = pick_lab(labs, number) if number else next_unfinished(labs, Progress(root))
     if lab is None:
-        print("Every lab passes. Name one to go back to it, for example N=03.")
+        print("Every lab passes. To go back to a lab, name it, for example N=03.")
         raise SystemExit(0)
     return lab
 
@@ -56,9 +56,9 @@ def task_of(lab: Lab, number: str) -> int:
 
 
 def remember(save: Callable[[], None]) -> None:
-    """Save something of the student's progress; where it cannot be written, only say so."""
+    """Save something of the student's progress; if it cannot be written, only print a warning."""
     try:
         save()
     except OSError as error:
         said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        print(f"labkit: this was not remembered: {said}", file=sys.stderr)
+        print(f"labkit: your progress was not saved: {said}", file=sys.stderr)

@@ -7,7 +7,7 @@ from labkit.student.progress import Progress
 
 _ARROW = "─▶"
 _FILL = "▓"
-_LEGEND = f"your layers are filled ({_FILL}); make demo shows them at work"
+_LEGEND = f"your layers are filled ({_FILL}); make demo shows them live"
 # A layer as three lines of equal length.
 _Box = tuple[str, str, str]
 

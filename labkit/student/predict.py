@@ -1,4 +1,4 @@
-"""`make predict N=03`: what do you expect? Questions on tiny inputs, before any code is written.
+"""`make predict N=03`: questions about tiny inputs, before any code is written.
 
 Nothing is graded. Every question can be skipped, and an answer is explained at once.
 """

@@ -1,7 +1,7 @@
-"""What this student has done so far: results of labs, hints read, predictions made, races run.
+"""The student's progress: results of labs, hints read, predictions made, races run.
 
-It is kept in `.labkit/progress.json` in the repository. Deleting the file costs only a re-run; one
-that cannot be read is put aside, and a fresh one begun.
+It is kept in `.labkit/progress.json` in the repository. Deleting the file costs only a new run; a
+file that cannot be read is renamed, and a new file is begun.
 """
 
 import json
@@ -20,12 +20,12 @@ class RaceResult:
     """The last race of a lab's `starter.py`.
 
     Attributes:
-        unit: what it was fed, "piece" or "token".
+        unit: the unit of its input, "piece" or "token".
         ns: nanoseconds per unit.
-        held: how much it held after a unit, on average; None if unknown.
+        held: the length of the held text after a unit, on average; None if unknown.
         held_unit: "characters" or "bytes".
-        rival: what it ran against, "reference" or "naive version".
-        ratio: its time to that of the rival.
+        rival: its opponent, "reference" or "naive version".
+        ratio: its time divided by that of the rival.
     """
 
     unit: str
@@ -38,19 +38,19 @@ class RaceResult:
 
 @dataclass
 class Record:
-    """What is known of one lab.
+    """The record of one lab.
 
     Attributes:
         score: points of the last full run of `starter.py`, or None before the first.
         starter, tests: short hashes of the files that gave this score.
         solved: whether some run ever reached the full score.
         hints: task -> level read so far.
-        unfinished: the tasks of which a test did not pass when they last ran.
+        unfinished: the tasks with a test that did not pass in their last run.
         passing: the (starter, tests) hashes that reached the full score.
         predictions: number of a question -> whether its last answer was right, None if skipped.
         race: the last race.
-        alive: of a hunt, the wrong implementations that the last run did not kill.
-        turn: of all runs, which one was this lab's last, counted from 1; 0 before the first.
+        alive: the wrong implementations that the last run of a hunt did not kill.
+        turn: the number of this lab's last run among the runs of all labs, from 1; 0 before it.
     """
 
     score: int | None = None
@@ -69,7 +69,7 @@ class Record:
 class Progress:
     """The records of one repository, saved at every change.
 
-    Whatever saves raises `OSError` where the file cannot be written.
+    Methods that save raise `OSError` if the file cannot be written.
     """
 
     def __init__(self, root: Path) -> None:
@@ -77,23 +77,23 @@ class Progress:
         self._records = self._read()
 
     def record(self, lab: Lab) -> Record:
-        """Return what is known of `lab`: a fresh record if it never ran."""
+        """Return the record of `lab`: a fresh record if it never ran."""
         return self._records.setdefault(lab.name, Record())
 
     def passes(self, lab: Lab) -> bool:
-        """Return whether the student's file, as it is now, has passed the tests as they are now."""
+        """Return whether the student's current file has passed the current tests."""
         return _hashes(lab) in self.record(lab).passing
 
     def save_score(
         self, lab: Lab, score: int, unfinished: Iterable[int] = (), most: int = 100
     ) -> None:
-        """Remember the result of the files as they are now.
+        """Remember the result of the current files.
 
         Args:
-            lab: that was run in full.
+            lab: the lab, which was run in full.
             score: the points it earned.
-            unfinished: the tasks of which a test did not pass.
-            most: the points that it could earn here: some tests may be left to another platform.
+            unfinished: the tasks with a test that did not pass.
+            most: the points that can be earned here: some tests may need another platform.
         """
         record, now = self.record(lab), _hashes(lab)
         record.score = score
@@ -101,19 +101,19 @@ class Progress:
         record.solved = record.solved or score == most
         record.unfinished = sorted(unfinished)
         self._take_turn(record)
-        # The last run decides: other random cases may have found what earlier ones did not.
+        # The last run decides: its random cases may show a fault that earlier cases missed.
         record.passing = [before for before in record.passing if before != now]
         if score == most:
             record.passing.append(now)
         self._write()
 
     def save_tasks(self, lab: Lab, finished: Iterable[int], unfinished: Iterable[int]) -> None:
-        """Remember what a run of some of a lab's tests says of its tasks.
+        """Remember the tasks that a run of some of a lab's tests finished.
 
         Args:
             lab: the lab.
-            finished: the tasks of which every test passed.
-            unfinished: those of which a test ran and did not pass.
+            finished: the tasks whose tests all passed.
+            unfinished: the tasks with a test that ran and did not pass.
         """
         record = self.record(lab)
         before = record.unfinished or [task.number for task in lab.tasks if not record.turn]
@@ -132,13 +132,13 @@ class Progress:
         return next_unfinished(labs, self)
 
     def next_task(self, lab: Lab) -> int:
-        """Return the first task that is unfinished as far as is known, the first if none is."""
+        """Return the first task that is known to be unfinished; if none is, the first task."""
         return min(self.record(lab).unfinished, default=lab.tasks[0].number)
 
     def next_hint(self, lab: Lab, about: int | str, most: int) -> int:
-        """Return the level of the hint that comes next, from 1 to `most`.
+        """Return the level of the next hint, from 1 to `most`.
 
-        It is about a task, or in a hunt about a wrong implementation.
+        The hint is about a task or, in a hunt, about a wrong implementation.
         """
         return min(self.record(lab).hints.get(str(about), 0) + 1, most)
 
@@ -153,7 +153,7 @@ class Progress:
         self._write()
 
     def save_predictions(self, lab: Lab, answers: Sequence[bool | None]) -> None:
-        """Remember which questions were answered rightly; None is one that was skipped."""
+        """Remember which questions were answered correctly; None is a skipped question."""
         numbers = map(str, range(1, len(answers) + 1))
         self.record(lab).predictions = dict(zip(numbers, answers, strict=True))
         self._write()
@@ -182,14 +182,14 @@ class Progress:
 
 
 def next_unfinished(labs: list[Lab], progress: Progress) -> Lab | None:
-    """Return the first lab of the ladder that does not pass as it is now."""
+    """Return the first lab of the ladder whose current file does not pass."""
     return next((lab for lab in labs if not progress.passes(lab)), None)
 
 
 def next_alive(lab: Lab, task: int, progress: Progress) -> Code | None:
     """Return the wrong implementation of a hunt that a hint is about, if one is known to be alive.
 
-    It is the first of the task's of which a hint is left, else the first.
+    It is the task's first one with an unread hint, else the task's first.
     """
     if lab.hunt is None:
         return None
@@ -203,7 +203,7 @@ def next_alive(lab: Lab, task: int, progress: Progress) -> Code | None:
 
 def _record(race: dict[str, object] | None = None, **row: object) -> Record:
     record = Record(**row, race=RaceResult(**race) if race else None)  # type: ignore[arg-type]
-    # A file of an earlier version remembers only the hashes of the last run.
+    # A file of an earlier version has only the hashes of the last run.
     if record.score == 100 and not record.passing:
         record.passing = [[record.starter, record.tests]]
     return record

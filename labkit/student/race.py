@@ -1,6 +1,6 @@
 """`make race N=04`: your code, the reference and the naive version on the same input, in one run.
 
-No points: it shows what an idea costs in time and in text held back.
+A race has no points: it shows the cost of an idea in time and in held text.
 """
 
 import argparse
@@ -67,12 +67,12 @@ def _lab_with_race(number: str, root: Path) -> tuple[Lab | None, Race | None]:
     labs = find_labs(root)
     have = ", ".join(f"N={lab.number}" for lab in labs if (lab.path / FILE).exists())
     if not number:
-        print(f"Name a lab; those with a race are {have or 'none'}.")
+        print(f"Name a lab; the labs with a race are {have or 'none'}.")
         return None, None
     lab = pick_lab(labs, number)
     race = read_race(lab)
     if race is None:
-        print(f"{lab.label} has no race; those that have one are {have or 'none'}.")
+        print(f"{lab.label} has no race; the labs with a race are {have or 'none'}.")
     return lab, race
 
 
@@ -94,7 +94,7 @@ def _compare(race: Race, walks: dict[str, Walk]) -> None:
     if number is not None:
         ours = repr(walks[YOURS].outputs[number])[:60]
         at = where(race, number)
-        raise StumbleError(f"at {at}, your output {ours} leaves that of the {rival}")
+        raise StumbleError(f"at {at}, your output {ours} differs from that of the {rival}")
 
 
 def _show(lab: Lab, race: Race, times: dict[str, float], walks: dict[str, Walk]) -> None:
@@ -111,15 +111,17 @@ def _show(lab: Lab, race: Race, times: dict[str, float], walks: dict[str, Walk])
     console.print(table)
     console.print(f"\n{_landing(times, walks)}")
     if REFERENCE not in times:
-        console.print("There is no reference here, so yours runs against the naive version only.")
+        console.print(
+            "There is no reference here, so your code runs against the naive version only."
+        )
 
 
 def _landing(times: dict[str, float], walks: dict[str, Walk]) -> str:
-    """Return in one sentence where the student's code lands."""
+    """Return the result of the student's code in one sentence."""
     rivals = [name for name in times if name != YOURS]
     said = ", and ".join(compared(times[YOURS] / times[name], name) for name in rivals)
     held = {name: f"{run.held:,.1f}" for name, run in walks.items() if run.held is not None}
     if YOURS not in held or len(held) == 1:
-        return f"Yours {said}."
+        return f"Your code {said}."
     others = ", ".join(f"the {name} {held[name]}" for name in rivals if name in held)
-    return f"Yours {said}; it holds {held[YOURS]} on average, {others}."
+    return f"Your code {said}; it holds {held[YOURS]} on average, {others}."

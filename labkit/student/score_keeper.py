@@ -1,6 +1,6 @@
 """The pytest plugin that remembers: the score of a student's run, and so which labs pass.
 
-`labkit.running.plugin` calls these hooks; it works without them and then remembers nothing.
+`labkit.running.plugin` calls these hooks; without them it remembers nothing.
 """
 
 from labkit.course.lab import Lab
@@ -18,10 +18,10 @@ def pytest_lab_passes(lab: Lab) -> bool:
 
 
 def pytest_lab_finished(run: LabRun) -> str | None:
-    """Remember the score of a whole run of `starter.py`, of another only what its tasks came to.
+    """Remember the score of a whole run of `starter.py`, or the tasks of a partial run.
 
     Returns:
-        What to tell if it cannot be kept.
+        The message if the record cannot be saved, or None.
     """
     if run.implementation.kind != "starter" or run.waits_for:
         return None

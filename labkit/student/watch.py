@@ -1,4 +1,4 @@
-"""`make watch`: run a lab whenever its `starter.py` is saved, and go on to the next once it passes.
+"""`make watch`: run a lab whenever its `starter.py` is saved; once it passes, run the next lab.
 
 A save during a run ends that run and starts a new one.
 """
@@ -64,10 +64,10 @@ class Watcher:
     """Runs one lab at a time.
 
     Args:
-        labs: that are watched.
+        labs: the watched labs.
         root: the repository.
         start: starts the run of a lab.
-        goes_on: whether a run that passes leads on to the next lab.
+        goes_on: whether the next lab follows a run that passes.
     """
 
     def __init__(self, labs: list[Lab], root: Path, start: Start, *, goes_on: bool) -> None:
@@ -78,13 +78,15 @@ class Watcher:
         self._run: subprocess.Popen[bytes] | None = None
 
     def watch(self, lab: Lab, saves: Iterable[set[Path]]) -> None:
-        """Run `lab`, then whatever is saved; end when every lab passes.
+        """Run `lab`, then the lab of each saved file; end when every lab passes.
 
         Args:
-            lab: to begin with.
+            lab: the first lab.
             saves: the starters saved since the last look, one set for each look.
         """
-        print("Watching every starter.py; a save runs its lab. Ctrl-C ends.", flush=True)
+        print(
+            "Watching every starter.py: when you save one, its lab runs. Ctrl-C stops.", flush=True
+        )
         self._begin(lab)
         for saved in saves:
             mine = [lab] if lab.starter in saved else []
@@ -103,7 +105,7 @@ class Watcher:
                     if done := track_done(self._labs, lab):
                         print(f"\n{done[0].upper()}{done[1:]}.")
                     readme = lab.readme.relative_to(self._root)
-                    print(f"\nOn to {lab.label}, {lab.title}: read {readme}", flush=True)
+                    print(f"\nNext is {lab.label}, {lab.title}: read {readme}", flush=True)
                     self._begin(lab)
 
     def _begin(self, lab: Lab) -> None:
@@ -134,9 +136,9 @@ class Watcher:
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Let Ctrl-C wait until what is started inside is known; what is started never gets it.
+    """Hold Ctrl-C until the process that the body starts is known; that process ignores it.
 
-    It reaches the run as well, which would say so with a traceback; the watcher ends it.
+    Ctrl-C also reaches the run, which would print a traceback; instead, the watcher ends the run.
     """
     waiting: list[int] = []
     handler = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))

@@ -1,4 +1,4 @@
-"""The verbs of `python -m labkit`: what each is called, takes, and does.
+"""The verbs of `python -m labkit`: their names, options and functions.
 
 Each audience has a table, in a file of its own. Only the verb that was called declares its options,
 so `make lab` does not import the grader.
@@ -19,9 +19,10 @@ class Table(NamedTuple):
 
     Attributes:
         audience: "For students".
-        example: a verb of them with options.
-        verbs: by name, in the order of `--help`: what a verb does, and what declares its options,
-            or the name of its module, which has `add_options(command)` and `run(args, root)`.
+        example: one of the verbs, with options.
+        verbs: by name, in the order of `--help`: the description of a verb, and the function that
+            declares its options or the name of its module, which has `add_options(command)` and
+            `run(args, root)`.
     """
 
     audience: str
@@ -30,7 +31,7 @@ class Table(NamedTuple):
 
 
 def here(run: Run, *declare: Option) -> Declare:
-    """Return what declares a verb that `run` runs: its options, each by a function."""
+    """Return the declaration of a verb: `run`, and a function for each option."""
 
     def declare_all(command: argparse.ArgumentParser) -> Run:
         for add in declare:
@@ -41,5 +42,5 @@ def here(run: Run, *declare: Option) -> Declare:
 
 
 def option(name: str, **facts: Any) -> Option:
-    """Return what adds an option to a verb."""
+    """Return a function that adds an option to a verb."""
     return lambda command: command.add_argument(name, **facts)

@@ -26,7 +26,7 @@ _BUG = option("--bug", default="", metavar="NAME", help="name of a bug")
 
 TABLE = Table("For instructors", "grade submissions.zip --lab 03 --csv grades.csv", {
     "bug": ("list a lab's known bugs, or run its tests on one", here(_bug, add_lab, _BUG)),
-    "grade": ("grade what was handed in, behind walls: one file or a cohort",
+    "grade": ("grade submissions in a sandbox: one file or a whole cohort",
               "labkit.grading.command"),
     "student-edition": ("write the course without solutions, to hand out",
                         "labkit.publish.student_edition"),

@@ -20,6 +20,7 @@ def _matrix(args: argparse.Namespace, root: Path) -> int:
 
 TABLE = Table("For maintainers", "check marks readmes", {
     "check": ("run the gates, all or some", "labkit.gates.command"),
-    "soak": ("run the randomised tests for long, and all mutants", "labkit.gates.soak"),
+    "soak": ("run the randomised tests with many more examples, and all mutants",
+             "labkit.gates.soak"),
     "matrix": ("write the generated parts of pages", here(_matrix)),
 })  # fmt: skip

@@ -21,15 +21,15 @@ def _lab(args: argparse.Namespace, root: Path) -> int:
 
 
 def run_pytest(lab: Lab, root: Path, implementation: str, *options: str) -> int:
-    """Run one lab in this process, as the raw pytest command would; return pytest's exit code."""
+    """Run one lab in this process, like the pytest command; return pytest's exit code."""
     import pytest
 
     os.environ["LAB_IMPL"] = implementation
     os.chdir(root)
-    # A cache that cannot be written costs `--lf` only.
+    # Without a cache, only `--lf` does not work.
     quiet = ["-q", "-W", "ignore::pytest.PytestCacheWarning"]
     code = int(pytest.main([str(lab.path), *quiet, *options]))
-    # Whoever quits a debugger has said all there is to say.
+    # Quitting a debugger is not an error.
     return 1 if code == pytest.ExitCode.INTERRUPTED else code
 
 
@@ -54,7 +54,7 @@ def _hint(args: argparse.Namespace, root: Path) -> int:
     lab = at_work or lab_or_next(args.lab, root)
     if not args.task and progress.passes(lab):
         again = f"make hint N={lab.number} T={lab.tasks[0].number}"
-        print(f"{lab.label} passes, so there is nothing to hint at. To read its hints: {again}")
+        print(f"{lab.label} passes, so it needs no hint. To read its hints: {again}")
         return 0
     task = task_of(lab, args.task) if args.task else progress.next_task(lab)
     title = next(row.title for row in lab.tasks if row.number == task)
@@ -76,7 +76,7 @@ def _hint(args: argparse.Namespace, root: Path) -> int:
     if level < len(hints):
         console.print(f"\nOne level deeper: {again}")
     else:
-        console.print(f"\nThis is the last hint of {'this task' if alive is None else 'it'}.")
+        console.print(f"\nThis is the last hint of {'this task' if alive is None else alive.name}.")
     remember(partial(progress.save_hint, lab, about, level))
     return 0
 
@@ -88,7 +88,7 @@ def _solution(args: argparse.Namespace, root: Path) -> int:
     lab = pick_lab(find_labs(root), args.lab)
     if not Progress(root).record(lab).solved:
         print(
-            f"The reference of {lab.label} is shown once your own passes: make lab N={lab.number}"
+            f"The reference of {lab.label} is shown once your code passes: make lab N={lab.number}"
         )
         print(f"Stuck? make hint N={lab.number}")
         return 1
@@ -110,7 +110,7 @@ def _reset(args: argparse.Namespace, root: Path) -> int:
     lab = pick_lab(find_labs(root), args.lab)
     pristine = lab.pristine_starter.read_bytes()
     if lab.starter.exists() and lab.starter.read_bytes() == pristine:
-        print(f"{lab.starter.relative_to(root)} is already as it was handed out.")
+        print(f"{lab.starter.relative_to(root)} is unchanged since it was handed out.")
         return 0
     if lab.starter.exists():
         answer = _ask(f"Replace {lab.starter.relative_to(root)} with a fresh copy? [y/N] ")
@@ -121,7 +121,7 @@ def _reset(args: argparse.Namespace, root: Path) -> int:
         shutil.copy2(lab.starter, backup)
         print(f"Your file is kept as {backup.relative_to(root)}.")
     lab.starter.write_bytes(pristine)
-    print(f"{lab.starter.relative_to(root)} is fresh.")
+    print(f"{lab.starter.relative_to(root)} is a fresh copy.")
     return 0
 
 
@@ -154,21 +154,21 @@ _IMPL = option("--impl", default="starter", help="as LAB_IMPL (default: starter)
 
 TABLE = Table("For students", "hint --lab 03 --task 2", {
     "lab": (
-        "grade a starter.py: of the next unfinished lab, or of --lab",
+        "grade the starter.py of the next unfinished lab, or of --lab",
         here(_lab, add_lab, add_task, _IMPL, add_pytest),
     ),
-    "progress": ("show the board of all labs", here(_progress)),
+    "progress": ("show the scores of all labs", here(_progress)),
     "hint": ("print the next hint for a task, one level deeper each time",
              here(_hint, add_lab, add_task)),
-    "predict": ("ask what a lab's code will do, before you write it; nothing is graded",
+    "predict": ("ask what a lab's code will do, before you write the code; nothing is graded",
                 "labkit.student.predict"),
-    "race": ("measure your code beside a naive version, and the reference if it is here",
+    "race": ("measure your code beside a naive version, and beside the reference if it is here",
              "labkit.student.race"),
-    "watch": ("run a lab whenever its starter.py is saved, and go on when it passes",
+    "watch": ("run a lab whenever its starter.py is saved; once it passes, go on to the next lab",
               "labkit.student.watch"),
     "solution": ("print the reference of a lab that you have passed",
                  here(_solution, add_lab)),
-    "reset": ("put the pristine starter.py back, keeping a backup", here(_reset, add_lab)),
+    "reset": ("replace starter.py with a fresh copy, and keep a backup", here(_reset, add_lab)),
     "demo": ("show the pipeline live in the terminal", here(_demo)),
     "serve": ("serve an OpenAI-compatible API, with a page to watch it", here(_serve)),
     "bundle": ("write the zip to hand in", "labkit.publish.bundle"),

@@ -20,7 +20,7 @@ const PAGE_BYTES = 2 ** 16;
 function limitMemory() {
   const { grow } = WebAssembly.Memory.prototype;
   WebAssembly.Memory.prototype.grow = function (pages) {
-    if (this.buffer.byteLength + pages * PAGE_BYTES >= MOST_BYTES) throw new RangeError("Python has 2 GB");
+    if (this.buffer.byteLength + pages * PAGE_BYTES >= MOST_BYTES) throw new RangeError("Python may use at most 2 GB");
     return grow.call(this, pages);
   };
 }

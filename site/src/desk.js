@@ -288,12 +288,12 @@ export class Desk {
     this.text = theirs;
     clearTimeout(this.#timer);
     this.#timer = null;
-    this.say("Another tab changed this lab; its version is shown here too. Undo brings yours back.");
+    this.say("Another tab changed this lab; its version is now shown here. Undo restores yours.");
   }
 
   #conflict(theirs) {
     this.say(
-      "This lab was changed in another tab, so yours is not kept yet. Which one is it to be?",
+      "This lab was changed in another tab, so yours is not kept yet. Which version do you keep?",
       button("This one", () => {
         this.save(true);
         this.say("");
@@ -301,7 +301,7 @@ export class Desk {
       button("The other tab's", async () => {
         await this.#keeping.code(this.lab.number);
         this.text = theirs;
-        this.say("The other tab's version is here. Undo brings yours back.");
+        this.say("This is the other tab's version. Undo restores yours.");
       }),
     );
   }

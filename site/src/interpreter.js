@@ -8,7 +8,7 @@ const SIGALRM = 14;
 /** For what comes before Python's first word: how long it may take, and what is said then. */
 const START_SECONDS = 60;
 const START = {
-  late: "The run was stopped: Python did not begin with the tests within a minute. Run it again.",
+  late: "The run was stopped: Python did not start the tests within a minute. Run it again.",
   gone: "The run was stopped: Python ended before the first test. Run it again.",
 };
 
@@ -78,7 +78,7 @@ export class Interpreter {
     this.#worker.onerror = (event) => {
       event.preventDefault();
       if (this.#isReady) this.#die(event.message);
-      else this.#broken(event.message || "worker.js did not come");
+      else this.#broken(event.message || "worker.js did not load");
     };
     this.#boot(base, onBoot);
   }

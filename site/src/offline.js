@@ -80,7 +80,7 @@ async function keep(url, response) {
   try {
     await (await caches.open(CACHE)).put(plain(url), response);
   } catch (error) {
-    console.info(`${url} is not kept for offline: ${error.message}`);
+    console.info(`${url} is not kept for offline use: ${error.message}`);
   }
 }
 

@@ -19,5 +19,5 @@ if ("serviceWorker" in navigator) {
   navigator.serviceWorker.addEventListener("controllerchange", () => keepOffline(loaded()));
   navigator.serviceWorker
     .register(url)
-    .catch((error) => console.info(`The site is not kept for offline: ${error.message}`));
+    .catch((error) => console.info(`The site is not kept for offline use: ${error.message}`));
 }

@@ -108,7 +108,7 @@ function traceTable(trace) {
 }
 
 function worth({ task, worth: points }) {
-  return task ? `task ${task}, ${count(points, "point")}` : "given";
+  return task ? `task ${task}, ${count(points, "point")}` : "demonstration";
 }
 
 function failureTitle(failure) {
@@ -182,8 +182,8 @@ function hunted({ tests, enough }) {
   const table = wide(make("table", "hunted", caption, make("tbody", "", ...rows)), "What your tests do");
   const names = enough.flatMap((name) => [make("code", "", name), ", "]).slice(0, -1);
   const more =
-    " are enough here: the others kill nothing more of the published part. Keep them: the grader has" +
-    " more to kill.";
+    " are enough here: the others kill nothing more of the published part. Keep them: the grader's" +
+    " pool is larger.";
   const few = names.length > 0 && make("p", "", ...names, more);
   return [table, few];
 }
@@ -210,8 +210,8 @@ function leftOut(tests) {
     make("li", "", make("code", "", name), ` (${count(points, "point")}): ${why}`),
   );
   const points = tests.reduce((sum, test) => sum + test.points, 0);
-  const those = tests.length === 1 ? "1 test is" : `${tests.length} tests are`;
-  const title = `${those} left to a checkout, with ${count(points, "point")}`;
+  const those = tests.length === 1 ? "1 test runs" : `${tests.length} tests run`;
+  const title = `${those} only in a checkout, with ${count(points, "point")}`;
   return make("details", "more", make("summary", "", title), make("ul", "", ...rows));
 }
 
@@ -228,7 +228,7 @@ function printedText(printed) {
 
 function plainText(text) {
   const box = make("pre", { tabindex: "0" }, text);
-  return make("details", "more", make("summary", "", "The same as the terminal prints it"), box);
+  return make("details", "more", make("summary", "", "The same report as text"), box);
 }
 
 function scoreLine(report) {

@@ -4,7 +4,7 @@ import { button, count, make } from "./dom.js";
 import { noReportNodes, reportNodes, summary } from "./report.js";
 
 const STOPPED = "Stopped. Nothing was graded.";
-const MISTAKE = "This is a mistake of the course, not yours. Your code is kept.";
+const MISTAKE = "This is an error in the course, not in your code. Your code is kept.";
 const KEPT = "Your code is kept, and a new Python is being started.";
 
 export class Runs {

@@ -40,7 +40,7 @@ export class Shelf {
   constructor(desk) {
     this.#desk = desk;
     const quiet = { className: "quiet" };
-    const name = make("label", "student", "Name, if asked for ", this.#student);
+    const name = make("label", "student", "Name, if your course asks for it ", this.#student);
     this.bar = make(
       "div",
       "bar shelf",
@@ -68,7 +68,7 @@ export class Shelf {
       const asked = { lab: lab.number, files, progress, student };
       const { zip, name } = await this.#desk.call("bundle", asked);
       save(name, bytesOf(zip), "application/zip");
-      this.#desk.say(`${name} is among your downloads.`);
+      this.#desk.say(`${name} is in your downloads.`);
     } catch (error) {
       this.#desk.say(`The zip could not be made: ${error.message}`, only);
     }
@@ -85,7 +85,7 @@ export class Shelf {
       const before = await this.#desk.replace(files);
       const labs = Object.keys(files).sort();
       const whose = labs.length > 1 ? `labs ${labs.join(", ")}` : `lab ${labs[0]}`;
-      this.#desk.say(`${file.name}: the code of ${whose} is here.`, this.#undo(before));
+      this.#desk.say(`${file.name}: the code of ${whose} is loaded.`, this.#undo(before));
     } catch (error) {
       this.#desk.say(`${file.name} could not be opened: ${error.message}`);
     }
@@ -100,7 +100,7 @@ export class Shelf {
   #undo(before) {
     return button("Undo", async () => {
       await this.#desk.replace(before);
-      this.#desk.say("Your code is back.");
+      this.#desk.say("Your code is restored.");
     });
   }
 
@@ -114,7 +114,7 @@ export class Shelf {
       const response = await fetch(new URL("solutions.json", base));
       const solutions = response.ok ? await response.json() : {};
       if (!solutions[lab.number]) {
-        this.#desk.say("The reference could not be loaded. Is there a connection?");
+        this.#desk.say("The reference could not be loaded. Are you online?");
         return;
       }
       const frame = make("div", "editor");

@@ -218,16 +218,16 @@ class Strip {
 
   #drawState() {
     if (!this.#playback) return;
-    this.#byId("pause").textContent = this.#playback.paused ? "Go on" : "Pause";
+    this.#byId("pause").textContent = this.#playback.paused ? "Resume" : "Pause";
     const { token, tokens, waiting } = this.#playback;
     this.#byId("back").setAttribute("aria-disabled", String(!token));
     this.#byId("seek").max = tokens;
     this.#byId("seek").value = token;
-    this.#byId("progress").textContent = waiting ? `${waiting} to come` : "";
+    this.#byId("progress").textContent = waiting ? `${waiting} left` : "";
   }
 }
 
 function intro() {
-  const words = "What the code in the editor emits for each piece, and what it holds back.";
+  const words = "For each piece you see the text that your code emits, and the text that it holds.";
   return make("p", "intro", words);
 }

@@ -71,7 +71,7 @@ export class StripForm {
     this.#text.setAttribute("aria-describedby", "keys");
     const form = make(
       "form",
-      { className: "card", "aria-label": "What is fed" },
+      { className: "card", "aria-label": "Input" },
       this.#parts.length > 1 && field("part", "Show", this.#select),
       field("text", "Text", this.#text),
       this.#examples,

@@ -21,7 +21,7 @@ export class PathPanels {
     this.#panels = new Panels(root);
     const reader = root.querySelector("#answer .empty");
     reader.textContent = "Play a text.";
-    root.querySelector("#held .empty").textContent = "With the first token, the layers are here.";
+    root.querySelector("#held .empty").textContent = "The layers appear with the first token.";
   }
 
   /** Begin anew. */

@@ -21,7 +21,7 @@ export class StepTable {
   #hasRun = false;
 
   constructor() {
-    const sums = title("sums", "So far ", "what a reader has seen");
+    const sums = title("sums", "So far ", "the text that a reader has seen");
     const steps = title("steps", "Step by step ", "emitted, and held");
     const scroll = { className: "scroll", tabindex: "0", role: "region" };
     this.#box = make("div", { ...scroll, "aria-labelledby": "steps-title" }, this.#steps);
@@ -103,7 +103,7 @@ export class StepTable {
     if (!this.#hasRun) return "Done: your code did not run";
     if (!this.#columns.includes("reference")) return "Done";
     if (this.#differs === null) return "Done: the same as the reference, step by step";
-    return `Done: your code leaves the reference at step ${this.#differs.place + 1}`;
+    return `Done: your code differs from the reference at step ${this.#differs.place + 1}`;
   }
 
   #isDifferent({ own, reference }) {
@@ -207,7 +207,7 @@ function emittedCell(name, cell) {
 function heldCell(cell, role) {
   const box = make("td", "held");
   if (!cell) return box;
-  if (cell.held === null && !cell.raised) box.append(make("small", "", "still to do"));
+  if (cell.held === null && !cell.raised) box.append(make("small", "", "not written yet"));
   for (const [layer, value] of Object.entries(cell.held ?? {})) {
     if (!value.length) continue;
     box.append(make("span", "waiting", heldText(value)));

@@ -165,9 +165,9 @@ def test_what_is_given_moves_a_grade_and_comes_along(lab, tiny):
         ("folders = []", "holds modules"),
         ("", "holds modules"),
         ("files = ['../../../given.py']", "given.py, which is not in its phase"),
-        ("files = ['a.json', 'b/a.json']", "two files of one name"),
-        ("files = ['a.json']\nown = { A = 'a.json' }", "two files of one name"),
-        ("modules = ['mini_vllm.gone']", "'mini_vllm.gone', which is no module"),
+        ("files = ['a.json', 'b/a.json']", "two files with the same name"),
+        ("files = ['a.json']\nown = { A = 'a.json' }", "two files with the same name"),
+        ("modules = ['mini_vllm.gone']", "'mini_vllm.gone', which is not a module"),
     ],
 )
 def test_another_table_is_refused(tiny, tiny_lab, table, said):

@@ -245,7 +245,7 @@ def test_options_that_do_not_parse_are_a_mistake_too(tiny, args, capsys):
     assert stopped.value.code == 2
     err = capsys.readouterr().err
     assert err.startswith(f"labkit: argument {args[0 if 'many' in args else 1]}: ")
-    assert err.endswith("; `python -m labkit grade --help` tells what it takes\n")
+    assert err.endswith("; `python -m labkit grade --help` shows its options\n")
     assert err.count("\n") == 1
 
 

@@ -56,7 +56,7 @@ def broken_check():
         (raising(Failure("1", "2")), "assertion", "expected 1, got 2"),
         (raising(Failure("1", "2", reason="\n\n")), "assertion", "the rule is broken"),
         (raising(AssertionError("one is not two")), "assertion", "one is not two"),
-        (raising(AssertionError()), "assertion", "an assertion of the test does not hold"),
+        (raising(AssertionError()), "assertion", "an assertion of the test fails"),
         # What a test's author did not mean.
         (lambda: pytest.fail("no"), "test-error", "the test itself ended with Failed: no"),
         (lambda: pytest.skip("not today"), "test-error", "Skipped: not today"),

@@ -478,7 +478,7 @@ def test_demo_and_serve_run_at_once_and_each_layer_is_ones_own_when_its_lab_pass
         assert [row[0] for row in rows if row[1] == "yours"] == own.split()
         assert {" ".join(row[1:3]) for row in rows if row[1] != "yours"} <= {"the engine's"}
         if "tokens" not in own:
-            assert head.endswith("To make tokens yours, lab 03: make lab N=03")
+            assert head.endswith("To make tokens yours, pass lab 03: make lab N=03")
         if words == ["demo"]:
             assert "ours    'Grüße! 你好，世界 🚀 नमस्ते — a < b, is it?" in out.replace("'\\n", "'")
             assert 'call    post({"text": "São 🎉"})\nfinish  tool_calls\n' in out

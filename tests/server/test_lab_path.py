@@ -187,7 +187,7 @@ def refused(wanted, monkeypatch, capsys):
 def test_an_unwritten_file_is_refused_in_one_line_that_says_what_to_do(monkeypatch, capsys, caplog):
     (line,) = refused(LAB.pristine_starter, monkeypatch, capsys).splitlines()
     assert "not ready to serve: lab-05 task 1" in line
-    assert "still to do" in line
+    assert "is not written yet" in line
     assert f"make lab N={LAB.number}" in line
     assert caplog.text == "", "no traceback for what is only not done yet"
 
@@ -303,7 +303,7 @@ def test_a_layer_that_cannot_say_what_it_holds_still_serves(held, caplog):
     assert path.held == {"tokens": b"", "stops": "", "pipeline": ""}
     path._layers = {**path._layers, "tokens": Layer(held)}
     assert path.held == {}
-    assert "what it holds" in caplog.text
+    assert "reading `held` of a layer raised" in caplog.text
     assert path.feed(b"ab") == [TextDelta("a"), TextDelta("b")]
 
 
@@ -362,7 +362,10 @@ def test_an_end_of_another_tokenizer_has_no_text_though_the_labs_know_it_as_a_by
         (["--tool-call-parser", "hermes"], "--tool-call-parser hermes is for mini_vllm's own"),
         (["--reasoning-parser", "qwen3"], "--reasoning-parser qwen3 is for mini_vllm's own"),
         (["--stop-scope", "content"], "--stop-scope content is for mini_vllm's own"),
-        (["--remote", "http://127.0.0.1:1", "--tokenizer", "mock"], "for ids that are bytes"),
+        (
+            ["--remote", "http://127.0.0.1:1", "--tokenizer", "mock"],
+            "reads only ids that are bytes",
+        ),
     ],
 )
 def test_options_of_the_engines_own_path_are_refused_where_the_labs_serve(

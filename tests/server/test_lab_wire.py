@@ -199,7 +199,7 @@ async def _stop():
 
 def test_a_channel_that_loses_the_end_is_given_up(monkeypatch):
     monkeypatch.setattr("labkit.serving.lab_channel._PATIENCE", 0.0)
-    with pytest.raises(PipelineRaised, match="keeps its terminal chunk"):
+    with pytest.raises(PipelineRaised, match="does not return its terminal chunk"):
         crossed(LabChannels(maker(broken(finish=lambda self, reason: None))))
 
 
@@ -260,7 +260,7 @@ def test_the_page_hears_of_layers_between_a_labs_frames(server):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"n": 2}, "n is 2; the labs' frames lack it"),
+        ({"n": 2}, "n is 2; the labs' frames do not have it"),
         ({"logprobs": True}, "logprobs is 0"),
         ({"return_token_ids": True}, "return_token_ids is True"),
     ],

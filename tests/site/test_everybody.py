@@ -60,7 +60,7 @@ def test_a_button_that_goes_leaves_the_focus_in_its_place(bench):
     bench.click("Reset")
     bench.until("$('#bench .notices button')")
     bench.click("Undo")
-    bench.until("$('#bench .notices').textContent === 'Your code is back.'")
+    bench.until("$('#bench .notices').textContent === 'Your code is restored.'")
     assert bench.js("return document.activeElement.className") == "notices"
 
 

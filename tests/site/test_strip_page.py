@@ -19,7 +19,7 @@ class TestStrip:
         verdict = strip.play()
         assert "�" in strip.said("own")
         assert strip.said("reference").startswith("Grüße! 你好 🚀")
-        assert "your code leaves the reference" in verdict
+        assert "your code differs from the reference" in verdict
         bench.write("x = (\n")
         assert strip.play() == "Done: your code did not run"
         assert "is not valid Python" in strip.js("return $('alert').textContent")

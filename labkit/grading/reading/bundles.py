@@ -59,7 +59,7 @@ def source_of(lab: Lab) -> bytes:
     except OSError as error:
         raise UsageError(
             f"{lab.label}/starter.py cannot be read ({error.strerror}): "
-            f"make reset N={lab.number} restores the original file"
+            f"make reset N={lab.number} writes a fresh copy"
         ) from None
     if len(data) > MOST_SOURCE_BYTES:
         raise UsageError(

@@ -50,9 +50,9 @@ class Handle:
 
 
 class Make:
-    """What a student's test is given: it makes objects of one implementation, and calls it.
+    """The argument of a student's test: it makes objects of one implementation, and calls it.
 
-    As where the implementation is in another process, only plain data goes in and out.
+    Only plain data goes in and out, as if the implementation were in another process.
     """
 
     def __init__(self, target: Target, module: Any) -> None:
@@ -69,9 +69,9 @@ class Make:
         return _called(self._find(name), *map(as_plain, args), **as_plain(kwargs))
 
     def each(self, method: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
-        """Yield what a method returns for each of the arguments.
+        """Yield the result of a method for each of the arguments.
 
-        Where the object is far away, that is quicker than to call it.
+        If the object is in another process, this is quicker than calls.
         """
         return map(method, [*arguments])
 
@@ -85,10 +85,10 @@ class Here:
     """Runs tests on implementations in this process.
 
     Args:
-        load: imports the student's tests, for each run anew: what they remember of one shall not
-            help in the next.
-        fuse: how many seconds of processor time the tests of a run may use.
-        after_run: called after each, with the trace.
+        load: imports the student's tests, for each run anew: no run may use the memory of an
+            earlier one.
+        fuse: the seconds of processor time that the tests of a run may use.
+        after_run: called after each test, with the trace.
     """
 
     def __init__(
@@ -136,10 +136,10 @@ class Here:
 
 
 def _counted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return what an implementation returns; count what goes in, and the steps.
+    """Call an implementation and return the result; count its input and its steps.
 
     Raises:
-        TimeoutError: it works too much.
+        TimeoutError: it takes too many steps.
     """
     try:
         WORK.take_in(args, kwargs)
@@ -149,7 +149,7 @@ def _counted(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Do the same, and return the result as plain data, which counts as well."""
+    """Do the same, and return the result as plain data, which is counted as well."""
     return WORK.give_out(_plain(_counted(function, *args, **kwargs)))
 
 
@@ -157,5 +157,5 @@ def _plain(value: Any) -> Any:
     try:
         return as_plain(value)
     except TypeError as error:
-        # So it is told where it would have to be sent.
+        # In another process, the value would have to be sent, with this error.
         raise ValueError(f"{error}") from None

@@ -13,7 +13,7 @@ from labkit.running.lab_impl import Implementation
 def whole_pool(lab: Lab, labs: Sequence[Lab]) -> Pool:
     """Return a hunt's pool with its hidden part: the references of the labs, and their known bugs.
 
-    Where a lab has no reference, as in a student edition, the published part is all there is.
+    For a lab without a reference, as in a student edition, the pool is the published part.
 
     Args:
         lab: the hunt.

@@ -1,4 +1,4 @@
-"""The rules of a hunt: a student's tests on every implementation of a pool, and what comes of it.
+"""The rules of a hunt: a student's tests on every implementation of a pool, and the outcome.
 
 Each implementation has all tests of its lab in two runs at least. Each run imports the tests anew,
 and the second has them in the opposite order. A verdict counts only if it is the same each time:
@@ -6,10 +6,10 @@ and the second has them in the opposite order. A verdict counts only if it is th
     on a right one     passes, passes    the test counts
                        fails, fails      the test is void: it earns nothing and costs nothing
     on a wrong one     fails, fails      a test that counts has killed it
-    on either          fails, passes     the test is flaky: void, and it costs a killed one's points
+    on either          fails, passes     the test is flaky: void, and it costs the points of a kill
 
-An implementation that works more than it may (`labkit.running.hunting.work`) fails the test. Time
-kills nothing: it is a fuse against endless loops, and a test in which it blows is void. Tests and
+An implementation that takes too many steps (`labkit.running.hunting.work`) fails the test. Time
+kills nothing: it is a fuse against endless loops, and a test that blows the fuse is void. Tests and
 implementations may be in this process (`labkit.running.hunting.here`) or in two others, new for
 each run (`labkit.isolation.hunter`); the rules are the same.
 """
@@ -24,9 +24,9 @@ from labkit.course.hunt import Code, Pool, Target, label_of
 from labkit.running.hunting.verdict import Verdict, VerdictKind
 from labkit.running.trace import New
 
-# The name by which a test's argument is made, in this process or in another one.
+# The name by which a test's argument is made, in this or another process.
 MAKE = "hunt.make"
-# Of each implementation; a right one has up to so many more, by chance.
+# The runs of each implementation; a correct one has up to `_MORE_RUNS` more, at random.
 RUNS = 2
 _MORE_RUNS = 2
 # Seconds of processor time that the tests of a lab may use in all their runs.
@@ -38,22 +38,22 @@ PRICE = 1
 _FLAKY = "run twice on one implementation, it passes once and fails once"
 
 
-# Runs tests on an implementation in a new process, in this order. Each test has the implementation
-# imported afresh. A test that is endless is the last.
+# Runs tests on an implementation in a new process, in this order. The implementation is imported
+# anew for each test. An endless test is the last.
 Run = Callable[[Code, Sequence[str]], dict[str, Verdict]]
 
 
 @dataclass
 class Hunted:
-    """What came of a hunt.
+    """The outcome of a hunt.
 
     Attributes:
         tests: the student's, in the order of the file.
-        void: those that do not count, and why.
-        flaky: those of them that cost points.
-        unwritten: those that raise `NotImplementedError`, and what that says.
+        void: the tests that do not count, and why.
+        flaky: the void tests that cost points.
+        unwritten: the tests that raise `NotImplementedError`, and its message.
         kills: by wrong implementation, the tests that kill it.
-        paid: by wrong implementation that would be dead, the flaky test that costs it.
+        paid: by wrong implementation that other tests kill, the flaky test that costs this kill.
     """
 
     tests: tuple[str, ...]
@@ -73,7 +73,7 @@ class Hunted:
         return [test for test in self.tests if label_of(test) == target.label and test not in out]
 
     def enough(self) -> list[str]:
-        """Return few tests that kill as much as all: each kills the most of what is left."""
+        """Return few tests that kill as much as all: each kills the most survivors so far."""
         left = {name for name, tests in self.kills.items() if tests}
         chosen: list[str] = []
         while left:
@@ -89,9 +89,9 @@ def hunt(source: bytes, pool: Pool, most_tests: int, run: Run, seed: str) -> Hun
     Args:
         source: the file that holds the tests.
         pool: the implementations.
-        most_tests: how many of one lab count.
-        run: runs some of them on one implementation.
-        seed: of the order of the runs, and of the tests in them.
+        most_tests: how many tests of one lab count.
+        run: runs some of the tests on one implementation.
+        seed: the seed for the order of the runs, and of the tests in each run.
     """
     functions = _test_functions(source)
     hunted = Hunted(tuple(dict.fromkeys(function.name for function in functions)))
@@ -137,14 +137,14 @@ def _never_runs(function: _Function, earlier: Sequence[_Function], pool: Pool) -
         if other.name == function.name:
             return (
                 f"lines {other.lineno} and {function.lineno} define two tests of this name, so "
-                "Python forgets the first: give each a name of its own"
+                "Python drops the first: give each test its own name"
             )
     if isinstance(function, ast.AsyncFunctionDef):
         return f"line {function.lineno} makes it async, so a call does not run it: write def"
     return ""
 
 
-# By implementation and test, what the test said in each run.
+# The verdicts of all runs, by implementation and test.
 _Said = dict[str, dict[str, list[Verdict]]]
 
 
@@ -161,7 +161,7 @@ def _run_all(target: Target, pool: Pool, run: Run, hunted: Hunted, drawn: random
     runs = dict.fromkeys(said, 0)
     seconds, blown_fuses = 0.0, 0
     for code in schedule:
-        # Of any two tests, each has once been the first.
+        # Each of any two tests runs once before the other.
         waiting = order if runs[code.name] % 2 == 0 else order[::-1]
         runs[code.name] += 1
         while waiting := [test for test in waiting if test not in hunted.void]:
@@ -175,7 +175,7 @@ def _run_all(target: Target, pool: Pool, run: Run, hunted: Hunted, drawn: random
             _give_up(target, hunted, seconds, blown_fuses)
             waiting = [test for test in waiting if test not in verdicts]
         if not code.wrong:
-            # What is known not to count need not be run any more.
+            # Tests that do not count are not run again.
             order = [test for test in order if not _fails(said[code.name][test])]
     return said
 
@@ -185,14 +185,14 @@ def _fails(verdicts: Sequence[Verdict]) -> bool:
 
 
 def _give_up(target: Target, hunted: Hunted, seconds: float, blown_fuses: int) -> None:
-    """Void what is left of a target if its tests have used their time."""
+    """Void the remaining tests of a target if its tests have used their time."""
     why = ""
     if blown_fuses >= _MOST_ENDLESS:
-        why = f"not run to the end: {blown_fuses} others of {target.label} do not end"
+        why = f"not run to the end: {blown_fuses} other tests of {target.label} never end"
     elif seconds > FUSE_IN_ALL:
         why = (
             f"the tests of {target.label} used more than {FUSE_IN_ALL:g} s of processor time on "
-            "all implementations: give them less to do"
+            "all implementations: reduce their work"
         )
     for test in hunted.counted(target) if why else ():
         hunted.void[test] = why
@@ -224,9 +224,9 @@ def _judge(
 def _charge(hunted: Hunted) -> None:
     """Take back a killed implementation for each flaky test, of its own lab if there is one.
 
-    That is more than chance can gain. To kill, a test that throws a coin has to fail in both runs
-    on one implementation, and may not fail in only one run on any other. That is much rarer than to
-    be flaky, however the coin is weighted.
+    The price exceeds the gain of tests that fail at random. To kill, such a test has to fail in
+    both runs on one implementation, and may not fail in only one run on any other. That is much
+    rarer than to be flaky, whatever the probability of failure.
     """
     for test in hunted.flaky:
         dead = [name for name, tests in hunted.kills.items() if tests]
@@ -236,5 +236,5 @@ def _charge(hunted: Hunted) -> None:
 
 
 def plan(test: str) -> list[New]:
-    """Return what to make to have a test run: its result, of the argument that it takes."""
+    """Return the recipe that runs a test: an object made by the test from its argument."""
     return [New(test, (New(MAKE),))]

@@ -1,8 +1,8 @@
-"""What one of a student's tests said of one implementation.
+"""The verdict of one of a student's tests on one implementation.
 
-A `Result` is what a test of the course says of a student's code. Here a student's test judges the
-course's code, so a failure may be what earns points, and `ResultKind` does not fit: the rules of a
-hunt only ask whether a test failed, is not written, or would run for ever.
+A `Result` is the verdict of the course's test on a student's code. Here a student's test judges the
+course's code, so a failure may earn points, and `ResultKind` does not fit: the rules of a hunt only
+ask whether a test failed, is not written, or would run forever.
 """
 
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ MOST_SHOWN = 300
 
 
 class VerdictKind(Enum):
-    """What a test said.
+    """The kind of a verdict.
 
     Attributes:
-        PASSED: the implementation is as the test wants it.
-        FAILED: it is not, or it worked more than it may. On a wrong implementation that kills; on a
-            right one it makes the test void.
+        PASSED: the test accepts the implementation.
+        FAILED: the test rejects the implementation, or the implementation took too many steps. On a
+            wrong implementation, the test kills it; on a correct one, the test becomes void.
         UNWRITTEN: the test raises `NotImplementedError`. It earns nothing and is not void.
-        ENDLESS: a fuse blew. The test is void, and the last one of its run.
+        ENDLESS: a fuse blew. The test is void, and the run ends with it.
     """
 
     PASSED = "passed"
@@ -34,12 +34,12 @@ class VerdictKind(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one test said of one implementation.
+    """The verdict of one test on one implementation.
 
     Attributes:
-        kind: what it said.
-        why: it failed, for people.
-        seconds: of processor time that it took.
+        kind: the kind of verdict.
+        why: the reason of a failure, for people.
+        seconds: the processor time that the test took.
     """
 
     kind: VerdictKind
@@ -53,7 +53,7 @@ class Verdict:
 
 
 def verdict_of(raised: Raised | None) -> Verdict:
-    """Return what a test said that ended like this."""
+    """Return the verdict of a test that ended with this exception, or None."""
     if raised is None:
         return Verdict(VerdictKind.PASSED)
     if raised.kind == "NotImplementedError":
@@ -67,6 +67,6 @@ def endless(why: str) -> Verdict:
     """Return the verdict of a test in which a fuse blew.
 
     Args:
-        why: what it did for too long.
+        why: a clause that names what took too long.
     """
-    return Verdict(VerdictKind.ENDLESS, f"{why}: let it end on every implementation", FUSE)
+    return Verdict(VerdictKind.ENDLESS, f"{why}: make it end on every implementation", FUSE)

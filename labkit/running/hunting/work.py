@@ -1,17 +1,17 @@
-"""How much an implementation works, as a count: no clock, so every machine counts the same.
+"""The work of an implementation as a count of steps, which is the same on every machine.
 
 A step is a call of a function, a round of a loop, a character, byte or item that a built-in
-operation looks at, or 64 of those that it copies. `labkit.course.metering` rewrites a source so
+operation reads, or 64 that it copies. `labkit.course.metering` rewrites a source so
 that it counts its steps here.
 
     text = self._all + piece    ->    text = WORK.result(self._all + piece)
     self._all.find(stop)        ->    WORK.method(self._all, "find", stop)
 
-An implementation may do as many steps as the size of what it is asked allows. One that looks
-through everything again at each piece does twice as many steps a piece when the text is twice as
-long, so it cannot stay within that.
+The number of steps that an implementation may take grows with the size of its input and output. An
+implementation that rescans the whole text for each piece takes twice as many steps a piece if the
+text is twice as long, so it exceeds the limit.
 
-But: an operation inside another library, and the hash of a long key, count nothing.
+But: an operation inside another library and the hash of a long key are not counted.
 """
 
 import re
@@ -25,15 +25,15 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
-# What an implementation may do in one test: so many steps, and more for each character, byte, id or
-# item that crosses its border in a call.
+# The steps that an implementation may take in one test: a base, and more for each character, byte,
+# id or item of its input and output.
 STEPS_AT_LEAST = 200_000
 STEPS_PER_ITEM = 100
-# In one test, so that a test cannot wait for ever for an answer.
+# The calls of one test, so that a test cannot wait forever for an answer.
 MOST_CALLS = 50_000
 
 _NO_LIMIT = 1 << 62
-# Memory is copied about so many times faster than Python takes a step.
+# Copying one item is about so many times as fast as one step of Python.
 _COPIED_IN_A_STEP = 64
 _TEXTS = frozenset([str, bytes, bytearray])
 _CONTAINERS = _TEXTS | {list, tuple, set, frozenset, dict, deque}
@@ -41,17 +41,17 @@ _GROW_IN_PLACE = frozenset([list, bytearray, set, deque])
 
 
 class TooMuchWork(BaseException):
-    """An implementation worked more than it may. No `except Exception` swallows it."""
+    """An implementation took too many steps. No `except Exception` swallows it."""
 
 
 class Work:
-    """The steps of the implementation that is under test, and how many it may do.
+    """The steps of the implementation under test, and their limit.
 
     Attributes:
-        steps: that it has done in this test.
-        allowed: how many it may do by now.
-        calls: how often it was called.
-        is_over: whether it has worked more than it may in this test.
+        steps: the steps taken in this test.
+        allowed: the steps allowed so far.
+        calls: the number of calls.
+        is_over: whether the limit was exceeded in this test.
     """
 
     def __init__(self) -> None:
@@ -59,19 +59,19 @@ class Work:
         self._end()
 
     def begin(self, most_calls: int = MOST_CALLS) -> None:
-        """Begin to count for another test, which may call the implementation so often."""
+        """Begin to count for another test, which may make `most_calls` calls."""
         self.steps = self.calls = 0
         self.allowed = STEPS_AT_LEAST
         self.is_over = False
         self._most_calls = most_calls
 
     def _end(self) -> None:
-        """Let nothing be too much, until another test begins."""
+        """Lift the limit until another test begins."""
         self.allowed = self._most_calls = _NO_LIMIT
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Count what happens inside as one test."""
+        """Count the steps and calls of the body as one test."""
         self.begin(MOST_CALLS)
         try:
             yield
@@ -79,10 +79,10 @@ class Work:
             self._end()
 
     def take_in(self, arguments: Iterable[Any], options: Mapping[str, Any]) -> None:
-        """Count a call, and what goes in with it.
+        """Count a call and its arguments.
 
         Raises:
-            TooMuchWork: the calls of this test are used up, or its steps were before.
+            TooMuchWork: the calls of this test are used up, or its steps were used up before.
         """
         self.calls += 1
         self.allowed += STEPS_PER_ITEM * (_sum(arguments) + _sum(options.values()))
@@ -90,7 +90,7 @@ class Work:
             self._stop()
 
     def give_out(self, value: _T) -> _T:
-        """Return what comes out of a call, and count it."""
+        """Count the result of a call, and return it."""
         self.allowed += STEPS_PER_ITEM * size_of(value)
         return value
 
@@ -100,22 +100,22 @@ class Work:
         if self.calls > self._most_calls:
             return f"the test calls the implementation more than {self._most_calls:,} times"
         return (
-            f"the implementation does more than {STEPS_PER_ITEM} steps for each character or item "
-            "that goes in or comes out"
+            f"the implementation takes more than {STEPS_PER_ITEM} steps for each character or item "
+            "of its input and output"
         )
 
     @property
     def totals(self) -> tuple[int, int, int]:
-        """What has been counted in this test: steps, calls, and allowed steps."""
+        """The counts of this test: steps, calls, and allowed steps."""
         return self.steps, self.calls, self.allowed
 
     def since(self, totals: tuple[int, int, int]) -> tuple[int, int, int]:
-        """Return what has been counted since the totals were these."""
+        """Return the increase of the counts since earlier totals."""
         steps, calls, allowed = totals
         return self.steps - steps, self.calls - calls, self.allowed - allowed
 
     def take_back(self, steps: int, calls: int, allowed: int) -> None:
-        """Take back what was counted of calls that have not happened after all."""
+        """Subtract the counts of calls that have not happened after all."""
         self.steps -= steps
         self.calls -= calls
         self.allowed -= allowed
@@ -123,7 +123,7 @@ class Work:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Count what happens inside for itself alone, and forget it unless it is too much.
+        """Count the steps of the body separately, and discard them unless they exceed the limit.
 
         Reading an attribute is counted like this, because attributes may be read ahead.
         """
@@ -133,7 +133,7 @@ class Work:
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Count nothing of what happens inside, such as calls that are repeated."""
+        """Count nothing in the body, such as repeated calls."""
         before, self.allowed = self.totals, _NO_LIMIT
         try:
             yield
@@ -144,7 +144,7 @@ class Work:
         """Count steps.
 
         Raises:
-            TooMuchWork: they are more than the implementation may do.
+            TooMuchWork: the steps exceed the limit.
         """
         self.steps += count
         if self.steps > self.allowed:
@@ -161,7 +161,7 @@ class Work:
             yield item
 
     def result(self, value: Any) -> Any:
-        """Return a value that was just made, and count what was copied into it."""
+        """Return a new value, and count the items that were copied into it."""
         if type(value) in _CONTAINERS:
             size = len(value)
             if size >= _COPIED_IN_A_STEP:
@@ -169,7 +169,7 @@ class Work:
         return value
 
     def contains(self, items: Any, item: Any) -> bool:
-        """Return whether an item is among others, and count how many were looked at."""
+        """Return whether an item is among others, and count the items that were read."""
         is_in: bool = item in items
         kind = type(items)
         if kind in _TEXTS:
@@ -179,13 +179,13 @@ class Work:
         return is_in
 
     def equal(self, one: Any, other: Any) -> Any:
-        """Return `one == other`, and count what was compared."""
+        """Return `one == other`, and count the compared items."""
         if type(one) in _CONTAINERS and type(other) in _CONTAINERS:
             self.step(len(one) if len(one) == len(other) else 1)
         return one == other
 
     def added(self, before: Any, value: Any, is_variable: bool) -> Any:
-        """Return the value of `before += value`, and count what that copies.
+        """Return the value of `before += value`, and count the items that it copies.
 
         Python extends lists, bytearrays and the text in a local variable in place.
         """
@@ -195,21 +195,21 @@ class Work:
         return self.result(value)
 
     def cut(self, items: Any, part: slice) -> slice:
-        """Return a slice that is assigned or deleted, and count what moves up."""
+        """Return a slice that is assigned or deleted, and count the items that move."""
         if isinstance(items, list):
             moved = len(items) - min(part.indices(len(items))[:2])
             self.step(moved // _COPIED_IN_A_STEP)
         return part
 
     def call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return what a built-in function returns, and count what it looks at and copies."""
+        """Return the result of a built-in function; count the items that it reads and copies."""
         for value in args:
             if type(value) in _CONTAINERS:
                 self.step(len(value))
         return self.result(function(*args, **kwargs))
 
     def method(self, owner: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Return what a method returns, and count what it looks at and copies."""
+        """Return the result of a method, and count the items that it reads and copies."""
         result = getattr(owner, name)(*args, **kwargs)
         kind = type(owner)
         if kind in _TEXTS:
@@ -231,7 +231,7 @@ def _of_text(owner: Any, name: str, args: tuple[Any, ...], result: Any) -> int:
         start = args[1] if len(args) > 1 else 0
         end = result if result >= 0 else (args[2] if len(args) > 2 else len(owner))
         return max(0, min(end, len(owner)) - start) + 1
-    # Of a join, what is joined.
+    # A join reads its argument.
     return len(args[0]) if name == "join" and isinstance(args[0], list | tuple) else len(owner)
 
 
@@ -249,7 +249,7 @@ def _of_pattern(name: str, args: tuple[Any, ...], result: Any) -> int:
     start = args[1] if len(args) > 1 and isinstance(args[1], int) else 0
     if isinstance(result, re.Match):
         return result.end() - min(start, result.end()) + 1
-    # Where a match failed at its first place, it has hardly looked.
+    # A match that fails at its first place has read almost nothing.
     return 1 if name in ("match", "fullmatch") else max(0, len(text) - start) + 1
 
 

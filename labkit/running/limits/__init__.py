@@ -1,1 +1,1 @@
-"""How long a test may take: timers in this process, a watchdog beside it, and who minds them."""
+"""Time limits of tests: timers in this process, a watchdog beside it, their use in a session."""

@@ -1,6 +1,6 @@
-"""Who minds how long each test takes, and when nobody does: once a debugger looks on.
+"""The time limits of a session's tests, which end as soon as a debugger is used.
 
-It is a plugin of the session, because pytest tells plugins when its debugger starts.
+It is a plugin of the session, because pytest calls a hook of plugins when its debugger starts.
 """
 
 import os
@@ -15,17 +15,17 @@ from labkit.running import platform
 from labkit.running.limits.time_limit import OverdueError, end_time_limit, is_traced, time_limit
 from labkit.running.limits.watchdog import PageWatchdog, Watchdog
 
-_QUIT = "the debugger was quit, and with it the run: nothing is scored"
+_QUIT = "you quit the debugger, which ended the run: nothing is scored"
 
 
 class Limits:
     """Holds tests to their limits by timers in this process and by a watchdog beside it.
 
     Args:
-        config: of the session.
+        config: the session's.
 
     Attributes:
-        off: whether nothing is minded any more.
+        off: whether limits are no longer enforced.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -35,7 +35,7 @@ class Limits:
         self.off: bool = is_traced() or config.option.usepdb or config.option.trace
 
     def start_watchdog(self, code: Path) -> None:
-        """Have a watchdog, where there can be one, that blames the file under test."""
+        """Start a watchdog, if the platform allows one; its messages name the file under test."""
         page = platform.page()
         if self.off or not (page or platform.can_fork()):
             return
@@ -58,14 +58,14 @@ class Limits:
             self._watchdog.pause(test)
 
     def close(self) -> None:
-        """Send the watchdog home."""
+        """End the watchdog."""
         if self._watchdog is not None:
             self._watchdog.close()
             self._watchdog = None
 
     @contextmanager
     def enforce(self, seconds: float) -> Iterator[None]:
-        """Raise `OverdueError` in what runs inside if it takes longer."""
+        """Raise `OverdueError` in the body if it takes longer."""
         if self.off:
             yield
             return
@@ -74,15 +74,15 @@ class Limits:
 
     @contextmanager
     def enforce_quietly(self, what: str, seconds: float) -> Iterator[None]:
-        """Give up what runs inside if it takes longer."""
+        """Abandon the body if it takes longer."""
         self.begin(what, seconds)
         with suppress(OverdueError), self.enforce(seconds):
             yield
         self.pause(what)
 
     def pytest_enter_pdb(self, pdb: Any) -> None:
-        """Mind nothing from now on: whoever debugs takes their time."""
-        # The code under test may have caught what the debugger's end raised.
+        """Enforce no limit from now on: debugging takes time."""
+        # The code under test may have caught the exception that quitting the debugger raised.
         self.leave_if_quit()
         # A debugger of `--trace` runs the whole test, and ends as if it were quit.
         self._debugger = None if self._config.option.trace else pdb

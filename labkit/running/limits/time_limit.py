@@ -1,4 +1,4 @@
-"""How long a lab's test may take, in seconds of the processor: a busy machine makes nobody late."""
+"""The time limit of a lab's test, in processor time, so that a busy machine fails no test."""
 
 import signal
 import sys
@@ -10,7 +10,7 @@ from types import FrameType
 
 from labkit.running import platform
 
-# The exception may strike where Python discards it, in a garbage collector's callback for one.
+# Python may discard the exception, for example in a callback of the garbage collector.
 _AGAIN_SECONDS = 0.5
 _DEBUGGERS = ("pydevd", "_pydevd_bundle")
 
@@ -20,7 +20,7 @@ class OverdueError(BaseException):
 
 
 def is_traced() -> bool:
-    """Return whether a debugger or another tracer looks on, so that nothing can be called late."""
+    """Return whether a debugger or another tracer is active, so that no test can be called late."""
     monitoring = getattr(sys, "monitoring", None)
     return (
         sys.gettrace() is not None
@@ -31,15 +31,15 @@ def is_traced() -> bool:
 
 @contextmanager
 def time_limit(seconds: float, when_traced: Callable[[], None] | None = None) -> Iterator[None]:
-    """Raise `OverdueError` in what runs inside once it has used `seconds` of processor time.
+    """Raise `OverdueError` in the body once it has used `seconds` of processor time.
 
-    It also does so after `platform.REAL_TO_PROCESSOR` times as long, for what only waits. It has no
-    effect under a debugger, outside of the main thread, and where there are no such timers
-    (Windows).
+    It is also raised after `platform.REAL_TO_PROCESSOR` times as much real time, for code that only
+    waits. There is no limit under a debugger, outside of the main thread, and on platforms without
+    such timers (Windows).
 
     Args:
         seconds: of processor time.
-        when_traced: called instead, if a debugger has come in between.
+        when_traced: called instead, if a debugger was started meanwhile.
     """
     timers = platform.timers()
     here = threading.current_thread() is threading.main_thread()
@@ -66,21 +66,21 @@ def time_limit(seconds: float, when_traced: Callable[[], None] | None = None) ->
         end_time_limit()
         for number, handler in before.items():
             signal.signal(number, handler)
-        # A limit around this one goes on.
+        # An enclosing limit continues.
         for timer, (rest, again) in zip(timers, left, strict=True):
             timer.set(rest, again)
 
 
 def end_time_limit() -> None:
-    """Let whatever runs now take its time."""
+    """End all limits of this process."""
     for timer in platform.timers():
         timer.set(0)
 
 
 def processor_seconds(process: int) -> float:
-    """Return the processor time of all threads of a process; 0 where it is not told.
+    """Return the processor time of all threads of a process, in seconds; 0 if it is unknown.
 
-    Only Linux tells it.
+    Only Linux reports it.
     """
     try:
         # How Linux numbers the clock of a process: see clock_getcpuclockid.

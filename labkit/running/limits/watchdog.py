@@ -1,9 +1,9 @@
-"""A small process that outlives the test process, and speaks when that one no longer can.
+"""A small process that outlives the test process, and reports if the test process cannot.
 
-A time limit interrupts a test in Python code. It cannot interrupt a regular expression gone wild,
-code that catches its exception, or a process that has died. The watchdog is told when a test
-begins; if no further word comes in time, or the pipe closes without a goodbye, it says what
-happened and, if need be, ends the process.
+A time limit interrupts a test in Python code. It cannot interrupt an endless match of a regular
+expression, code that catches its exception, or a process that has died. The watchdog receives a
+message when a test begins. If no further message arrives in time, or the pipe closes without a
+goodbye, it prints the reason and, if need be, ends the process.
 """
 
 import contextlib
@@ -26,14 +26,14 @@ from labkit.running.platform import REAL_TO_PROCESSOR, SLOWER, Page
 
 _GOODBYE = b"\n"
 _NO_LIMIT = 0.0
-# How long after its limit a test that still runs counts as one that cannot be interrupted: at most
-# so long, and less after a small limit.
+# A test that still runs so long after its limit counts as one that cannot be interrupted. After a
+# small limit, the time is less.
 _MOST_GRACE_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
 _MOST_FILES = 4096
 _STOPPED = "The run was stopped: "
 _LOOP = "Is there an endless loop, or an `except` that catches everything, in"
-_EXIT = "Is there a call of os._exit, a recursion without end, or an endless nest of lists, in"
+_EXIT = "Is there a call of os._exit, an endless recursion, or an endless nesting of lists, in"
 
 
 class Watchdog:
@@ -41,11 +41,11 @@ class Watchdog:
 
     Args:
         out: a file descriptor to which the message is written; it is closed here.
-        code: who to blame, starter.py.
+        code: the file to name in messages, starter.py.
     """
 
     def __init__(self, out: int, code: Path) -> None:
-        # If Python crashes it writes here where it was, for the watchdog to read.
+        # If Python crashes, it writes the traceback here, and the watchdog reads it.
         self._crash = tempfile.TemporaryFile()  # noqa: SIM115
         faulthandler.enable(self._crash)
         reader, self._writer = os.pipe()
@@ -53,7 +53,7 @@ class Watchdog:
         sys.stderr.flush()
         test_process = os.getpid()
         with warnings.catch_warnings():
-            # Python warns of forks where there are threads, as in a worker of pytest-xdist. The
+            # Python warns of forks if there are threads, as in a worker of pytest-xdist. The
             # child takes no locks.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._pid = os.fork()
@@ -74,11 +74,11 @@ class Watchdog:
             os.write(self._writer, f"{limit} {test}\n".encode())
 
     def pause(self, test: str) -> None:
-        """Say that `test` is over; whatever comes next may take its time."""
+        """Say that `test` is over; until the next one begins, there is no limit."""
         self.begin(test, _NO_LIMIT)
 
     def close(self) -> None:
-        """Say goodbye and wait for the watchdog to go."""
+        """Say goodbye and wait for the watchdog to end."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._writer, _GOODBYE)
         os.close(self._writer)
@@ -87,7 +87,7 @@ class Watchdog:
         self._crash.close()
 
     def _leave(self, number: int, frame: FrameType | None) -> NoReturn:
-        """End because somebody asks for it, `make watch` for one: there is nothing to explain."""
+        """End on request, for example of `make watch`, without a message."""
         self.close()
         os._exit(128 + number)
 
@@ -97,7 +97,7 @@ class PageWatchdog:
 
     Args:
         page: the page.
-        code: who to blame, starter.py.
+        code: the file to name in messages, starter.py.
     """
 
     def __init__(self, page: Page, code: Path) -> None:
@@ -116,17 +116,17 @@ class PageWatchdog:
         )
 
     def pause(self, test: str) -> None:
-        """Say that `test` is over; whatever comes next may take its time."""
+        """Say that `test` is over; until the next one begins, there is no limit."""
         gone = ended("the end of the run", self._code)
         self._page.watch(_NO_LIMIT, {"gone": f"{_STOPPED}{gone}"})
 
     def close(self) -> None:
-        """Send the watchdog home."""
+        """End the watch."""
         self.pause("")
 
 
 def _close_all_but(*descriptors: int) -> None:
-    """Close what others wait for: the pipes of a worker end when nobody has them open."""
+    """Close the pipes of others: a worker's pipe ends only when every process has closed it."""
     low = 0
     for number in sorted(descriptors):
         os.closerange(low, number)
@@ -169,17 +169,17 @@ def _endless(test: str, code: Path) -> str:
 
 
 def ended(test: str, code: Path) -> str:
-    """Return that Python is gone, in words for the author of `code`."""
+    """Return the message that Python is gone, for the author of `code`."""
     return f"Python ended during {test}, before the report. {_EXIT} {code.name}?"
 
 
 def _crashed(crash: IO[bytes], test: str, code: Path) -> str:
-    """Return how and where Python crashed; empty if it did not."""
+    """Return the cause and the line of a crash of Python; empty without a crash."""
     crash.seek(0)
     report = crash.read().decode(errors="replace")
     how = report.partition("\n")[0].rpartition(": ")[2].lower()
     lines = re.findall(rf'File "{re.escape(str(code))}", line (\d+)', report)
-    at = f"at line {lines[0]} of {code.name}" if lines else f"in what {code.name} calls"
+    at = f"at line {lines[0]} of {code.name}" if lines else f"in a function that {code.name} calls"
     return f"Python crashed during {test}, {at}: {how}." if report else ""
 
 

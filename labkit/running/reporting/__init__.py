@@ -1,1 +1,1 @@
-"""How a run reads: tables, failures in full, traces, and what to do next."""
+"""Reports of a run: tables, failures in full, traces, and the next step."""

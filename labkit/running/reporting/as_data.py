@@ -1,6 +1,6 @@
-"""A report as plain data, for whoever draws it otherwise than as lines of a terminal.
+"""A report as plain data, for other renderers than the terminal.
 
-It is made of the same rows, groups and explanations that the terminal's report is drawn from.
+It contains the same rows, groups and explanations as the terminal's report.
 """
 
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ from labkit.running.under_test import root_of
 
 
 def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the report of a finished run, made of what JSON knows.
+    """Return the report of a finished run, made of JSON's types.
 
     Args:
         run: the run.
-        notes: what is told besides.
+        notes: further lines.
 
     Returns:
-        `header`, `score` of `most`, `complete`; `tasks` and `given`; by name of a test its kind of
-        result, `verdicts`, for whoever compares runs; `failures` of the first task that has some,
-        what tests are `waiting` for and at which `line` of the file, how many fail `later`; what it
-        `looks_like`; what a hunt `hunted`; what to do `next`; which tests are `left_out` here;
-        `notes`; and the same as `text`.
+        `header`, `score` of `most`, `complete`; `tasks` and `given`; `verdicts`, the kind of each
+        test's result by name, to compare runs; `failures` of the first task that has some; the
+        reasons for which tests are `waiting`, and the `line` of the import error; how many fail
+        `later`; the mistake that it `looks_like`; the outcome of a hunt, `hunted`; the `next` step;
+        the tests that are `left_out` here; `notes`; and the whole report as `text`.
     """
     tests = graded_tests(run)
     given = given_row(tests)
@@ -89,7 +89,7 @@ def _task(row: TaskRow) -> dict[str, Any]:
 
 
 def _failure(run: LabRun, group: Group) -> dict[str, Any]:
-    """Return what fails for one reason; its first test is told in full."""
+    """Return the failures of one reason, the first of them in full."""
     first = group[0]
     result = run.results[first.name]
     test = next(test for test in run.tests if test.name == first.name)

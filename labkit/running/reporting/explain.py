@@ -1,7 +1,7 @@
 """A test as every report shows it, and its failure in words: rule, call, expected, actual, trace.
 
-A `GradedTest` holds all that a report may say, so the terminal, files and platforms agree, whether
-the test ran in this process or in front of a pipe.
+A `GradedTest` holds everything that a report may print, so the terminal, files and platforms agree,
+whether the code under test ran in this process or in another.
 """
 
 import textwrap
@@ -27,7 +27,7 @@ _LABEL = 10
 
 
 class Label(NamedTuple):
-    """A part of an explanation: what it is, its text as it came, and how many lines to show."""
+    """A part of an explanation: its label, its unwrapped text, and the most lines to show."""
 
     label: str
     text: str
@@ -39,11 +39,11 @@ class Explanation:
     """A failure in full, as data.
 
     Attributes:
-        labels: the rule, the call, what was expected, and so on, in order.
+        labels: the rule, the call, the expected value, and so on, in order.
         trace: the run, if it helps.
-        shrunk: whether the case is a smaller one than the one that was found first.
-        after: labels that stand behind the trace: what was printed.
-        text: lines that stand for labels and trace, of a failure that came here in words.
+        shrunk: whether the case was made smaller than the first failing case.
+        after: labels after the trace: the printed output.
+        text: lines instead of labels and trace, for a failure that is known only in words.
     """
 
     labels: tuple[Label, ...]
@@ -55,16 +55,16 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class GradedTest:
-    """What became of one test.
+    """The outcome of one test.
 
     Attributes:
-        name, rule, task: as the lab's list of tests has them.
-        kind: that of its `Result`; `NOT_RUN` if it has none.
+        name, rule, task: as in the lab's list of tests.
+        kind: the kind of its `Result`; `NOT_RUN` without a result.
         message: its failure in short; empty if it passed or did not run.
         detail: its failure in full; empty if it passed or did not run.
         for_student: its failure in full as its student may read it, without what a secret seed
             drew; empty if it passed or did not run.
-        max_score: the points it is worth.
+        max_score: the points of the test.
         visibility: who may see it and when; other than `visible` only for hidden tests.
     """
 
@@ -85,7 +85,7 @@ class GradedTest:
 
     @property
     def ran(self) -> bool:
-        """Whether anything became of it."""
+        """Whether it has a result."""
         return self.passed or bool(self.message)
 
     @property
@@ -116,7 +116,7 @@ def graded_tests(run: LabRun) -> list[GradedTest]:
 
 
 def explain(test: Test, result: Result) -> str:
-    """Return one failure in full: the rule, the call, expected and actual, the trace, prints."""
+    """Return one failure in full: the rule, the call, expected and actual, the trace, output."""
     return "\n".join(_drawn(explanation(test, result)))
 
 
@@ -137,14 +137,14 @@ def explanation(test: Test, result: Result) -> Explanation:
 
 
 def in_words(result: Result) -> Result:
-    """Return a result without its failure as data, which may be large, but with it in words."""
+    """Return a result whose failure, which may be large as data, is kept only in words."""
     if result.failure is None:
         return result
     return replace(result, failure=None, failure_text="\n".join(_lines(result.failure)))
 
 
 def _lines(failure: Failure) -> list[str]:
-    """Return the lines of a failure between its rule and what was printed."""
+    """Return the lines of a failure between its rule and the printed output."""
     return _drawn(Explanation(tuple(_labels(failure)), _trace(failure), failure.shrunk))
 
 
@@ -174,7 +174,7 @@ def _labels(failure: Failure) -> Iterator[Label]:
 
 
 def _trace(failure: Failure) -> TraceTable | None:
-    """Return the table of the run, where it says more than the words."""
+    """Return the table of the run if it adds something to the labels."""
     trace = failure.trace
     if trace is None or not trace.steps or failure.actual == failure.reason:
         return None
@@ -182,7 +182,7 @@ def _trace(failure: Failure) -> TraceTable | None:
 
 
 def _is_redundant(failure: Failure) -> bool:
-    """Return whether the reason of a failure says no more than what stands before it."""
+    """Return whether the reason of a failure only repeats the labels before it."""
     return failure.expected in failure.reason or failure.reason == failure.actual
 
 
@@ -203,7 +203,7 @@ def _labelled(label: Label) -> list[str]:
     lines: list[str] = []
     width = WIDTH - _LABEL - 4
     for line in repeatable(text).splitlines()[: most + 1] or [""]:
-        # To wrap a line can take a time that grows with its square.
+        # The time to wrap a line can grow with the square of its length.
         wrapped = textwrap.wrap(line[: (most + 1) * width], width, break_long_words=True)
         lines += wrapped or [""]
     if len(lines) > most:

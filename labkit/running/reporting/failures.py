@@ -1,4 +1,4 @@
-"""The failures of a lab for people: what fails for one reason is told once, with what it costs."""
+"""The failures of a lab for people: each reason is printed once, with its points."""
 
 import re
 import textwrap
@@ -18,7 +18,7 @@ from labkit.running.reporting.groups import (
 )
 from labkit.running.reporting.showing import clip
 
-# Of what a student reads in full, and of the failures behind it.
+# The most lines in full for a student, and the most failures after them in one line.
 _MOST_LINES = 60
 _MOST_SHORT = 8
 _MOST_NAMES = 3
@@ -27,7 +27,7 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def print_all(console: Console, tests: Sequence[GradedTest]) -> None:
-    """Print every failure in full, equal ones once, then what tests wait for."""
+    """Print every failure in full, equal failures once, then the reasons for which tests wait."""
     for group in groups(tests):
         _print_group(console, group, len(group))
     _print_waiting(console, tests)
@@ -36,13 +36,13 @@ def print_all(console: Console, tests: Sequence[GradedTest]) -> None:
 def print_first_task(
     console: Console, lab: Lab, tests: Sequence[GradedTest], more: Callable[[int | None], str]
 ) -> None:
-    """Print the failures of the first task that has some, and how many later ones have.
+    """Print the failures of the first task that has some, and the number in later tasks.
 
     Args:
         console: to print to.
         lab: the lab.
         tests: of the lab.
-        more: returns the command that shows those of a task.
+        more: returns the command that shows the failures of a task.
     """
     now = of_first_task(lab, tests)
     lines, short = 0, 0
@@ -69,9 +69,9 @@ def print_first_task(
 
 
 def print_wrapped(console: Console, label: str, text: str) -> None:
-    """Print a text behind a label, in lines that fit."""
+    """Print a text after a label, in lines that fit."""
     lines: list[str] = []
-    # A command stays on one line, to be copied.
+    # A command stays on one line, so that it can be copied.
     text = _COMMAND.sub(lambda match: match[0].replace(" ", _NO_BREAK), text)
     for line in (label + text).splitlines():
         indent = "" if lines else " " * len(label)

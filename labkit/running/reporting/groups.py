@@ -1,4 +1,4 @@
-"""The failures of a lab as data: what fails for one reason is one group, with what it costs."""
+"""The failures of a lab as data: the failures of one reason are one group, with their points."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from labkit.course.lab import Lab
 from labkit.running.reporting.explain import VISIBLE, GradedTest
 from labkit.running.result_kind import ResultKind
 
-# What tests of a kind that waits do, of one test and of many.
+# The words for tests of a waiting kind, for one test and for several.
 WAITS = {
     ResultKind.UNWRITTEN: ("waits for this", "wait for this"),
     ResultKind.LOAD: ("cannot run", "cannot run"),
@@ -17,13 +17,13 @@ Group = list[GradedTest]
 
 
 def first_open_task(lab: Lab, tests: Sequence[GradedTest]) -> int | None:
-    """Return the number of the first task of which a test ran and did not pass."""
+    """Return the number of the first task with a test that ran and did not pass."""
     missed = {test.task for test in tests if test.ran and not test.passed}
     return next((task.number for task in lab.tasks if task.number in missed), None)
 
 
 def groups(tests: Sequence[GradedTest]) -> list[Group]:
-    """Return the failed tests, those that fail for one reason together."""
+    """Return the failed tests, grouped by reason."""
     by_reason: dict[tuple[str, ...], Group] = {}
     for test in tests:
         if test.ran and not test.passed and not test.kind.is_waiting:
@@ -40,20 +40,20 @@ def _reason(test: GradedTest) -> tuple[str, ...]:
 
 
 def worth(group: Sequence[GradedTest]) -> str:
-    """Return what the first test of a group is worth, in brackets."""
+    """Return the task and the points of the first test of a group, in parentheses."""
     test = group[0]
-    words = f"task {test.task}, {test.max_score} points" if test.task else "given"
+    words = f"task {test.task}, {test.max_score} points" if test.task else "demonstration"
     return f"({words}, {test.visibility})" if test.visibility != VISIBLE else f"({words})"
 
 
 def of_first_task(lab: Lab, tests: Sequence[GradedTest]) -> list[Group]:
-    """Return the groups of the first task that has some, and of no task."""
+    """Return the groups of the first task that has some, and those without a task."""
     first = first_open_task(lab, tests)
     return [group for group in groups(tests) if group[0].task in (first, None)]
 
 
 def of_later_tasks(lab: Lab, tests: Sequence[GradedTest]) -> Counter[int | None]:
-    """Return how many tests fail, by task, that are in no group of the first one."""
+    """Return, by task, how many failing tests are not in a group of the first task."""
     of_first = {test.name for group in of_first_task(lab, tests) for test in group}
     return Counter(
         test.task for group in groups(tests) for test in group if test.name not in of_first
@@ -61,7 +61,7 @@ def of_later_tasks(lab: Lab, tests: Sequence[GradedTest]) -> Counter[int | None]
 
 
 def waiting(tests: Sequence[GradedTest]) -> list[tuple[str, str]]:
-    """Return how many tests wait (`3 tests wait for this: `), and for what."""
+    """Return the tests that wait, as a count (`3 tests wait for this: `), and the reason."""
     counts = Counter((test.kind, test.message) for test in tests if test.kind.is_waiting)
     return [
         (f"{'1 test' if count == 1 else f'{count} tests'} {WAITS[kind][count > 1]}: ", message)

@@ -1,4 +1,4 @@
-"""The rest of a hunt's report: what each test killed, survivors, and how few tests would do."""
+"""The rest of a hunt's report: the kills of each test, survivors, and a smallest set of tests."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ class HuntRow:
 
     Attributes:
         test: its name.
-        outcome: what it killed, that it is void and why, or that it is not written.
-        why: of a void test, the details; otherwise "".
+        outcome: the killed implementations, or the reason why the test is void or not written.
+        why: the details for a void test; otherwise "".
     """
 
     test: str
@@ -29,7 +29,7 @@ class HuntRow:
 
 
 def hunt_rows(run: LabRun) -> list[HuntRow]:
-    """Return what each test did, of a run of one task those of its lab; none if none is written."""
+    """Return the outcome of each test, or of one lab's tests; no row if no test is written."""
     hunted = run.hunted
     if hunted is None or not set(hunted.tests) - hunted.unwritten.keys():
         return []
@@ -43,7 +43,7 @@ def hunt_rows(run: LabRun) -> list[HuntRow]:
 
 
 def enough_of(run: LabRun) -> list[str]:
-    """Return a small set of tests that kill as much as all; none where that says nothing."""
+    """Return a small set of tests that kill as much as all; none if no test can be spared."""
     if run.hunted is None:
         return []
     labels = _labels_of_this_run(run)
@@ -56,7 +56,7 @@ def enough_of(run: LabRun) -> list[str]:
 def first_survivor(run: LabRun, task: int) -> Code | None:
     """Return the first published wrong implementation of a task that tests have not killed.
 
-    None if no test is written, or if those of this task are not.
+    None if no test is written, or no test of this task.
     """
     if run.hunted is None or not hunt_rows(run):
         return None
@@ -66,7 +66,7 @@ def first_survivor(run: LabRun, task: int) -> Code | None:
 
 
 def print_hunted(console: Console, run: LabRun) -> None:
-    """Print what each test killed, or why it is void, and how few kill as much as all."""
+    """Print the kills of each test, or why it is void, and tests that kill as much as all."""
     rows = hunt_rows(run)
     if not rows:
         return
@@ -78,7 +78,7 @@ def print_hunted(console: Console, run: LabRun) -> None:
     if enough := enough_of(run):
         others = (
             f"{', '.join(enough)}; the other tests kill nothing more of the published part. "
-            "Keep them: the grader has more to kill"
+            "Keep them: the grader's pool is larger"
         )
         print_wrapped(console, "enough here: ", others)
 

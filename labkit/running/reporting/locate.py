@@ -1,4 +1,4 @@
-"""Where a run first goes wrong, and whether it does so by the type of what came back."""
+"""The place of a run's first fault, and whether a wrong type is the fault."""
 
 from typing import Any, NamedTuple
 
@@ -7,11 +7,11 @@ from labkit.running.trace import Trace, a_type, pieces_of
 
 
 class Place(NamedTuple):
-    """Where a run goes wrong.
+    """The place of a fault in a run.
 
     Attributes:
-        at: the number of the step, or None if it cannot be told.
-        reason: in words, if a type is wrong; else "".
+        at: the number of the step, or None if it is unknown.
+        reason: the fault in words if a type is wrong; else "".
     """
 
     at: int | None = None
@@ -22,10 +22,10 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
     """Return the first step that shows a difference.
 
     Args:
-        actual: of the run: its outputs, what was held, its text, its events, or an attribute.
-        expected: the same, as it should be.
+        actual: the run's outputs, held texts, text, events, or an attribute.
+        expected: the correct value of the same.
         run: the run, or one call in words.
-        what: what is compared, if it is not the output.
+        what: the name of the compared value, if it is not the output.
     """
     if isinstance(run, str):
         return Place(None, _wrong_type(f"{run.partition('(')[0]} returned", actual, expected))
@@ -43,7 +43,7 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
 
 
 def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> int | None:
-    """Return the first call after which a text, or a list of events, is not what it should be."""
+    """Return the first call after which a text, or a list of events, is wrong."""
     calls = [number for number, step in enumerate(run.steps) if step.call.args is not None]
     pieces, numbers = [], []
     for number in calls:
@@ -56,7 +56,7 @@ def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> int | None:
 
 
 def _pieces(value: Any) -> list[Any]:
-    """Return a text as its characters; a list of events as those that have a character each."""
+    """Return a text as its characters; split a list of events into events of one character."""
     if isinstance(value, str):
         return [*value]
     if not isinstance(value, list):
@@ -71,7 +71,7 @@ def _last_read(what: str, run: Trace) -> int | None:
 
 
 def _wrong_type(subject: str, actual: Any, expected: Any) -> str:
-    """Return the type of a value in words that begin with `subject`; "" if it is as expected."""
+    """Return a clause about a value's type that begins with `subject`; "" if the type is right."""
     if not subject or expected is None or type(actual) is type(expected):
         return ""
     return f"{subject} {a_type(actual)}; expected {a_type(expected)}"

@@ -1,4 +1,4 @@
-"""What to do after a run: one line, with the command."""
+"""The next step after a run: one line, with the command."""
 
 import os
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from labkit.running.score import LabRun
 
 
 def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
-    """Return what to do next; "" after a run of a reference.
+    """Return the next step; "" after a run of a reference.
 
     Args:
         run: a finished run.
@@ -41,7 +41,7 @@ def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
 
 
 def _more(run: LabRun) -> str:
-    """Return what comes after a choice of tests that pass: the next task, or the whole lab."""
+    """Return the step after a partial run that passes: the next task, or the whole lab."""
     ran = {test.task for test in run.tests if test.name in run.results and test.task}
     after = [task.number for task in run.lab.tasks if len(ran) == 1 and task.number > max(ran)]
     if after:
@@ -50,7 +50,7 @@ def _more(run: LabRun) -> str:
 
 
 def command(run: LabRun, task: int | None = None) -> str:
-    """Return what runs the lab, or one task of it, on the same code again."""
+    """Return the command that runs the lab, or one task of it, on the same code again."""
     if run.implementation.kind == "starter":
         return f"make lab N={run.lab.number}" + (f" T={task}" if task is not None else "")
     return "the same command" + (f" with --lab-task {task}" if task is not None else "")
@@ -63,4 +63,4 @@ def _after(run: LabRun, labs: Sequence[Lab]) -> str:
     readme = os.path.relpath(lab.readme)
     go_on = f"{lab.label}, {lab.title}: read {readme}, then make lab N={lab.number}"
     done = track_done(labs, lab)
-    return f"{done}; to go on, {go_on}" if done else go_on
+    return f"{done}; to continue, {go_on}" if done else go_on

@@ -1,7 +1,7 @@
-"""How a run reads in a terminal: header, table of tasks, failures, what to do next.
+"""The report of a run in a terminal: header, table of tasks, failures, the next step.
 
-A student reads the failures of the first task that has some, a grader all of them. At most 88
-columns. Colour only repeats what the words say; without a terminal it is plain text.
+A student's report has the failures of the first task that has some; a grader's has all. A line has
+at most 88 columns. Colour adds no information; without a terminal, the report is plain text.
 """
 
 import io
@@ -24,7 +24,7 @@ from labkit.running.under_test import root_of
 
 
 def header(run: LabRun) -> str:
-    """Return what is under test: file, hash, seed, absolute path, and where parts come from."""
+    """Return the header, which names the code under test: file, hash, seed, path, and parts."""
     title = run.implementation.title
     lines = [run.lab.name]
     if run.implementation.kind == "solution":
@@ -45,13 +45,13 @@ def render(run: LabRun, *, colour: bool, with_next: bool = True) -> str:
     Args:
         run: the run.
         colour: whether to use colours.
-        with_next: whether its last line says what to do next.
+        with_next: whether its last line is the next step.
     """
     return drawn(lambda console: _print_run(console, run, with_next), colour=colour)
 
 
 def left_out(run: LabRun) -> list[str]:
-    """Return what is said of the tests that cannot run on this platform, a line for each reason."""
+    """Return the lines about the tests that cannot run on this platform, one for each reason."""
     lines = []
     for need in dict.fromkeys(test.needs for test in run.left_out):
         own = [test for test in run.left_out if test.needs == need]
@@ -62,7 +62,7 @@ def left_out(run: LabRun) -> list[str]:
 
 
 def drawn(draw: Callable[[Console], None], *, colour: bool, width: int = WIDTH) -> str:
-    """Return what a function prints to a console."""
+    """Return the output of a function that prints to a console."""
     out = io.StringIO()
     draw(Console(file=out, width=width, force_terminal=colour, highlight=False))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
@@ -104,7 +104,7 @@ def print_tests(console: Console, lab: Lab, tests: Sequence[GradedTest]) -> None
 
 
 def print_score(console: Console, score: int, most: int) -> None:
-    """Print what was earned of what could be."""
+    """Print the score."""
     console.print(Text(f"score       {score}/{most}", style="bold"))
 
 

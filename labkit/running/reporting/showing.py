@@ -1,6 +1,6 @@
 """Values and texts as people read them: clipped, from their first difference, with code points.
 
-What is shown is fit for any terminal and file, and the same every time.
+The shown text is fit for any terminal and file, and the same in every run.
 """
 
 import re
@@ -8,11 +8,11 @@ from typing import Any
 
 from labkit.running.trace import MOST_WRITTEN, written
 
-# Of a value; what is longer is shown around its first difference.
+# The most characters of a value; a longer one is shown around its first difference.
 _MOST = 240
 _BEFORE = 80
 _MOST_NAMES = 6
-# Of a text that others chose.
+# The most characters of a text that the code under test may have chosen.
 MOST_CHARACTERS = 4_000
 # Written words need these, though Python counts them as not printable.
 _JOINERS = "\u00a0\u200c\u200d\u3000"
@@ -20,12 +20,12 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}\b")
 
 
 def show(value: Any) -> str:
-    """Return `repr(value)`, clipped, with the code points of its non-ASCII characters behind it."""
+    """Return `repr(value)`, clipped, followed by the code points of its non-ASCII characters."""
     return _window(written(value), 0)
 
 
 def show_pair(one: Any, other: Any) -> tuple[str, str]:
-    """Return two values as `show` does; long ones begin shortly before they differ."""
+    """Return two values as `show` does; long texts begin shortly before their first difference."""
     texts = written(one), written(other)
     if max(map(len, texts)) <= _MOST:
         return show(one), show(other)
@@ -44,10 +44,10 @@ def first_difference(one: Any, other: Any) -> int:
 
 
 def printable(text: str, most: int = MOST_CHARACTERS) -> str:
-    r"""Return `text` without what a terminal obeys or a file cannot hold.
+    r"""Return `text` fit for any terminal and file.
 
-    Control characters, marks of writing direction and lone surrogates become escapes, `\x1b`; lines
-    and tabs stay. What is too long is cut.
+    Control characters, marks of writing direction and lone surrogates become escapes, `\x1b`; line
+    endings and tabs stay. A text of more than `most` characters is cut.
     """
     if len(text) > most:
         text = f"{text[:most]}… ({len(text)} characters)"
@@ -60,7 +60,7 @@ def repeatable(text: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    r"""Return `text` with escapes, `\n`, for ends of lines and tabs."""
+    r"""Return `text` with escapes, `\n`, for line endings and tabs."""
     return text.replace("\n", r"\n").replace("\t", r"\t")
 
 

@@ -1,4 +1,4 @@
-"""How a run over several labs reads: each lab under its name, and one board at the end."""
+"""The report of a run over several labs: each lab under its name, and one board at the end."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from labkit.running.under_test import root_of
 
 
 def header(runs: Sequence[LabRun]) -> str:
-    """Return what is under test, in a line for each kind of it."""
+    """Return the header of a run over several labs."""
     labels = ", ".join(run.lab.label for run in runs)
     kind = runs[0].implementation.kind
     if kind == "solution":
@@ -39,7 +39,7 @@ def render(runs: Sequence[LabRun], *, colour: bool) -> str:
 
 
 def is_perfect(run: LabRun) -> bool:
-    """Whether every test passes, those that show something included."""
+    """Whether every test passes, demonstrations included."""
     return run.perfect and not run.failed()
 
 
@@ -69,7 +69,7 @@ def _status(run: LabRun) -> str:
     failed = run.failed()
     kinds = {result.kind for _, result in failed}
     if run.waits_for:
-        return f"waits for {run.waits_for}"
+        return f"needs {run.waits_for} first"
     if ResultKind.LOAD in kinds:
         return "cannot be imported"
     ran = sum(test.name in run.results for test in run.tests)
@@ -78,4 +78,4 @@ def _status(run: LabRun) -> str:
     if run.score == 0 and kinds <= {ResultKind.UNWRITTEN}:
         return "not started"
     tasks = sorted({test.task for test, _ in failed if test.task is not None})
-    return f"task {tasks[0]} is next" if tasks else "a given test fails"
+    return f"task {tasks[0]} is next" if tasks else "a demonstration fails"

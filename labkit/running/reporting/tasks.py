@@ -1,4 +1,4 @@
-"""The tasks of a lab as rows of data: what each came to, and whether it waits for another."""
+"""The tasks of a lab as rows of data: the points of each, and whether it waits for another."""
 
 import re
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ PASS, FAIL, BLOCKED, NOT_RUN = "PASS", "FAIL", "BLOCKED", "not run"
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """What a task came to.
+    """The results of a task.
 
     Attributes:
-        number: of the task; None for the tests that are only to look at.
-        title: of the task.
-        passed, ran, tests: how many of its tests passed, ran, and are there.
-        points, most: earned, of how many.
+        number: the task's number; None for demonstrations.
+        title: the task's title.
+        passed, ran, tests: the numbers of its tests that passed, that ran, and of all.
+        points, most: the points that are earned, and that can be earned.
         status: PASS, FAIL, `BLOCKED by task 1` or `not run`.
     """
 
@@ -34,7 +34,7 @@ class TaskRow:
 
     @property
     def tally(self) -> str:
-        """How many tests passed: `3/4`, or `1/1 of 4` where a choice of them ran."""
+        """How many tests passed: `3/4`, or `1/1 of 4` if only some ran."""
         if 0 < self.ran < self.tests:
             return f"{self.passed}/{self.ran} of {self.tests}"
         return f"{self.passed}/{self.tests}"
@@ -49,7 +49,7 @@ def task_rows(lab: Lab, tests: Sequence[GradedTest]) -> list[TaskRow]:
 
 
 def given_row(tests: Sequence[GradedTest]) -> TaskRow | None:
-    """Return the row of the tests that are only to look at, None where there are none."""
+    """Return the row of the demonstrations; None if there are none."""
     given = of_task(tests, None)
     if not given:
         return None
@@ -72,7 +72,7 @@ def _row(number: int | None, title: str, own: Sequence[GradedTest], status: str)
 
 
 def of_task(tests: Sequence[GradedTest], number: int | None) -> list[GradedTest]:
-    """Return the tests of a task; of no task (`given`) for None."""
+    """Return the tests of a task; for None, the demonstrations."""
     return [test for test in tests if test.task == number]
 
 
@@ -95,13 +95,13 @@ def _status(lab: Lab, task: Task, tests: Sequence[GradedTest]) -> str:
 
 
 def _waits_for(lab: Lab, task: Task, test: GradedTest, tests: Sequence[GradedTest]) -> int | None:
-    """Return the earlier task that a test waits for, if it does."""
+    """Return the earlier task that a test waits for, or None."""
     if test.kind is not ResultKind.UNWRITTEN:
         return None
     earlier = sorted(lab.blockers(task.number))
     named = re.search(r"\btask (\d+)\b", test.message)
     if named is not None:
         return int(named[1]) if int(named[1]) in earlier else None
-    # It does not say whose function is missing.
+    # The message does not name the task of the missing function.
     missed = [k for k in earlier if not all(other.passed for other in of_task(tests, k))]
     return missed[0] if missed else None

@@ -1,4 +1,4 @@
-"""A run as a table: each call, what it emitted, what was held; around the step that went wrong."""
+"""A run as a table of calls, emitted text and held text, around the step that went wrong."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -8,11 +8,11 @@ from labkit.running.reporting.showing import clip, in_one_line, repeatable
 from labkit.running.trace import EVENTS, Step, Trace, Unreadable, written
 from mini_vllm.text.events import TextDelta, ToolCall
 
-# Of the table, in rows and in columns of the terminal.
+# The size of the table, in rows and in columns of the terminal.
 _ROWS = 12
 _ROOM = 76
 _BEFORE = 7
-# Of a cell, before it is made to fit, and of the columns of what was held.
+# The most characters of a cell before it is made to fit, and the most columns of held text.
 _MOST = 200
 _MOST_LAYERS = 8
 
@@ -22,9 +22,9 @@ class Row:
     """A row of the table.
 
     Attributes:
-        cells: one for each column; of a gap only what it stands for, `… 5 more …`.
+        cells: one for each column; a gap has only its text, `… 5 more …`.
         marked: whether this step is the one that went wrong.
-        is_gap: whether it stands for steps that are left out.
+        is_gap: whether it replaces steps that are left out.
     """
 
     cells: tuple[str, ...]
@@ -45,8 +45,8 @@ def trace_table(trace: Trace, at: int | None) -> TraceTable:
 
     Args:
         trace: the run.
-        at: the number of the step that went wrong: the rows are those around it, and it is marked.
-            Without it, they are the first and the last.
+        at: the number of the step that went wrong: the table has the rows around it, and marks it.
+            If `at` is None, the table has the first and the last rows.
     """
     steps, raised = trace.steps, trace.raised
     if raised is not None:
@@ -87,7 +87,7 @@ def drawn(table: TraceTable, indent: int) -> list[str]:
 
 
 def _layers(steps: Sequence[Step]) -> dict[str | None, str]:
-    """Return the columns of what was held: one, or one for each key of a dict; none if nothing."""
+    """Return the columns of held text: one, or one for each key of a dict; none without `held`."""
     held = [step.held for step in steps if step.held is not None]
     if held and all(type(value) is dict and all(type(k) is str for k in value) for value in held):
         layers = {key: _cut(key) for value in held for key in value}
@@ -97,7 +97,7 @@ def _layers(steps: Sequence[Step]) -> dict[str | None, str]:
 
 
 def _chosen(count: int, at: int | None) -> list[int | str]:
-    """Return which of so many steps to show, with words where others are left out."""
+    """Return the numbers of the steps to show, with a text for each gap."""
     if count <= _ROWS:
         return [*range(count)]
     shown = _ROWS - 1
@@ -124,7 +124,7 @@ def _cut(text: str) -> str:
 
 
 def _words(value: Any) -> str:
-    """Return a value as legibly as it can be: bytes in hex, events by what they carry."""
+    """Return a value in a legible form: bytes in hex, events by their fields."""
     if type(value) is bytes:
         return value[:_MOST].hex(" ").upper() or "b''"
     if type(value) is Unreadable:
@@ -142,7 +142,7 @@ def _words(value: Any) -> str:
 
 
 def _event(event: Any) -> str:
-    """Return an event with its fields by position, without those that are as they are by default:
+    """Return an event with its fields by position, without trailing fields that have their default:
     `StopOutput('a', True, 7)`.
     """
     pairs = [(getattr(event, field.name), field.default) for field in fields(event)]
