@@ -313,7 +313,7 @@ def test_a_ceiling_is_lowered_and_never_raised(tmp_path):
     ceilings = tmp_path / CEILINGS
     ceilings.parent.mkdir(parents=True)
     ceilings.write_text('"README.md" = { "come" = 2, "one" = 1 }\n"gone.md" = { "come" = 1 }\n')
-    (tmp_path / "README.md").write_text("It comes. It came with this one and that one.")
+    (tmp_path / "README.md").write_text("It comes. It came with another one and that one.")
     messages = findings("wording", tmp_path)
     assert [message.split(":")[0] for message in messages] == ["README.md", "gone.md"]
     assert "2 times the wording 'one', and 1 are allowed" in messages[0]

@@ -48,7 +48,7 @@ def drops(lab):
 def keeps(lab):
     """The last character is emitted twice.
 
-    After `flush` nothing waits any more: empty what you hold.
+    After `flush` nothing is held: empty the buffer.
     """
     return outputs(lab, ("feed", "a"), ("flush",), ("flush",)) == ["", "a", "a"]
 
