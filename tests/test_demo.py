@@ -209,6 +209,8 @@ def test_one_layer_of_each_lab_that_has_one_beside_the_naive_way(
     ):
         code, out, _ = demo("--lab", number)
         assert code == 0
+        assert ("\nstop: END\n" in out) == (number in ("04", "05", "08"))
+        assert ("tag: <tool_call>" in out) == (number in ("01", "09"))
         table = [
             line
             for line in out.splitlines()

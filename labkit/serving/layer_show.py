@@ -39,6 +39,7 @@ _TEXTS = {
     "calls": 'Look: <tool_call>{"name": "f", "arguments": {"x": 1}}</tool_call> Done.',
     "pipeline": 'é <tool_call>{"name": "f", "arguments": {}}</tool_call> END and not this',
 }
+_TAGS = {"reasoning": "<think>", "calls": "<tool_call>"}
 _WORDS = {
     "reasoning": "thinks {!r}", "call": "call {}", "arguments": "{}", "malformed": "malformed {!r}",
 }  # fmt: skip
@@ -126,7 +127,12 @@ class _Show:
             owner = "yours, which does not pass yet"
         title = f", {self._named.title}" if self._named else ""
         print(f"{self._lab.label}, {self._shown.role}: {owner}{title}")
-        print("naive: each piece by itself, and nothing held\n")
+        print("naive: each piece by itself, and nothing held")
+        if self._shown.stops:
+            print(f"stop: {', '.join(repr(stop)[1:-1] for stop in self._stops)}")
+        if tag := _TAGS.get(self._shown.role):
+            print(f"tag: {tag}")
+        print()
         self._print(rows, owner.split(",")[0])
 
     def _make(self, part: Part) -> Subject:

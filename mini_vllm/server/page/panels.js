@@ -10,6 +10,8 @@ const HOLDS = {
   calls: "a possible call",
   channel: "what is not read yet",
 };
+/** The layers of these names hold text of later tokens, so no row of a token shows it. */
+const LATER = new Set(["channel"]);
 /** Why layers of these names never hold anything. */
 const NEVER = {
   pipeline: "nothing itself: it passes text on",
@@ -271,7 +273,7 @@ export class Panels {
     this.#drawEmittedByLast();
     last.cells[3].replaceChildren();
     for (const [layer, value] of Object.entries(held ?? {})) {
-      if (!value.length) continue;
+      if (!value.length || LATER.has(layer)) continue;
       last.cells[3].append(make("span", "waiting", heldText(value)), make("small", "", ` ${layer} `));
     }
   }

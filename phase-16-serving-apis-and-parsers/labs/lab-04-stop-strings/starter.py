@@ -18,8 +18,8 @@ class StopStringMatcher:
         include_stop: emit the stop too. Then no text is ever held.
 
     Raises:
-        ValueError: `stops` is a bare `str` (the message shows what to write, `["END"]`), or one of
-            the stops is empty.
+        ValueError: `stops` is a bare `str` (the message shows the list to write, such as
+            `["END"]`), or one of the stops is empty.
 
     >>> matcher = StopStringMatcher(["END"])
     >>> [matcher.feed(piece) for piece in ("so E", "N", "D of it")]

@@ -368,7 +368,8 @@ def tries_prefixes(lab):
     """A piece takes longer, the longer a stop is, however short the piece is.
 
     The prefix at the end of the text depends on the prefix that was there one character earlier.
-    Begin with the longest possible prefix, and stop at the first that fits.
+    Begin with the longest prefix that fits into the held text and the new piece, and stop at the
+    first with which the text ends.
     """
     return right(lab)
 
