@@ -38,7 +38,7 @@ def test_grades_are_those_of_one_by_one_and_a_worker_whose_files_have_changed_is
     (assignment,) = told.values()
     test_file = assignment.lab.test_file
     test_file.write_text(test_file.read_text() + "\n# new\n")
-    with pytest.raises(InfrastructureError, match=r"changed files there.*start it anew"):
+    with pytest.raises(InfrastructureError, match=r"changed files there.*restart it"):
         run(work, assignments(tiny), cluster=two_workers.address)
 
 

@@ -162,7 +162,7 @@ def test_an_endless_import_is_a_failure_to_load(host, monkeypatch):
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("len(b'[]').to_bytes(4, 'big') + b'\\0[]'", "was not asked"),
+        ("len(b'[]').to_bytes(4, 'big') + b'\\0[]'", "an answer without a request"),
         ("(1 << 31).to_bytes(4, 'big') + b'\\0'", "bytes"),
         ("(4 << 20 | 1).to_bytes(4, 'big') + b'\\0'", "bytes"),
         ("bytes([0, 0, 0, 1, 0]) + b'['", "damaged"),
@@ -177,8 +177,8 @@ def test_an_endless_import_is_a_failure_to_load(host, monkeypatch):
         ("tell([2, None, [1], None, None, [1]])", "shape"),
         ("tell([2, None, [{'unreadable': ['type', 1, '', '']}], None, None, []])", "a text was"),
         ("tell([2, None, [1], None])", "shape"),
-        ("tell([3, None, [1], None, None, []])", "was not asked"),
-        ("tell([2, None, [1], None, None, []]) * 2", "more than it was asked"),
+        ("tell([3, None, [1], None, None, []])", "an answer without a request"),
+        ("tell([2, None, [1], None, None, []]) * 2", "more than one answer"),
         ("tell({'a': 1})", "tag"),
         ("tell([2, None, [1], None, {'unreadable': ['type', 'a', '', '']}, []])", "shape"),
         ("tell([2, None])", "shape"),

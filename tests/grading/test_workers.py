@@ -94,7 +94,7 @@ def test_users_are_those_that_a_container_has(tmp_path, monkeypatch, mapped, fir
     for name in ("uid_map", "gid_map"):
         (tmp_path / "self" / name).write_text(f"{mapped}\n")
     if first is None:
-        with pytest.raises(InfrastructureError, match="no users to spare"):
+        with pytest.raises(InfrastructureError, match="no spare users"):
             next(users.free_users())
     else:
         assert first <= next(users.free_users()) < first + 35_000
