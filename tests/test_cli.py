@@ -50,6 +50,15 @@ def test_the_ladder_and_known_bugs_are_shown(tiny, capsys, args, said):
     assert [words for words in said if words not in out] == []
 
 
+def test_a_run_of_an_untouched_starter_begins_no_lab(tiny, tiny_lab, capsys):
+    Progress(tiny).save_score(tiny_lab, 0, {1, 2})
+    main(["progress"], tiny)
+    assert "not started" in capsys.readouterr().out
+    tiny_lab.starter.write_text(tiny_lab.starter.read_text() + "# mine\n")
+    main(["progress"], tiny)
+    assert "in progress" in capsys.readouterr().out
+
+
 def test_a_lab_passes_as_long_as_its_files_are_some_that_passed(passed, tiny_lab, capsys):
     mine = tiny_lab.starter.read_text()
     assert Progress(passed).passes(tiny_lab)

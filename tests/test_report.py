@@ -130,6 +130,18 @@ def test_the_end_of_a_track_is_told_as_one_and_how_to_go_on():
     assert "track" not in next_step(run_of(OK, OK), [replace(LAB, track="advanced"), advanced])
 
 
+def test_a_lab_before_its_turn_goes_on_with_the_first_that_builds_on_it():
+    first, other, more = (
+        replace(LAB, path=LAB.path.with_name(f"lab-{number}-x"), place=place, prerequisites=needs)
+        for number, place, needs in ((81, 0, ""), (82, 2, ""), (83, 3, f"{LAB.label}; C"))
+    )
+    labs, run = [first, LAB, other, more], run_of(OK, OK)
+    assert next_step(run, labs).endswith("then make lab N=83")
+    assert next_step(run, [first, LAB, other]).endswith("then make lab N=81")
+    both = replace(run, passing=frozenset([LAB.name, first.name]))
+    assert next_step(both, labs).endswith("then make lab N=82")
+
+
 def test_after_the_last_lab_it_is_put_to_work_and_a_reference_has_no_next_step():
     last = "see it work: make demo, then LAB_IMPL=starter make serve"
     assert next_step(run_of(OK, OK), [LAB]) == last

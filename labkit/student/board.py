@@ -113,13 +113,14 @@ def _status(lab: Lab, progress: Progress) -> str:
     record = progress.record(lab)
     if progress.passes(lab):
         return "passed"
-    if record.score is None:
-        pristine = lab.pristine_starter
-        same = pristine.exists() and lab.starter.exists() and (
-            lab.starter.read_bytes() == pristine.read_bytes()
-        )  # fmt: skip
-        return "not started" if same else "not run yet"
-    return "passed, edited since" if record.solved else "in progress"
+    if record.solved:
+        return "passed, edited since"
+    pristine = lab.pristine_starter
+    if pristine.exists() and lab.starter.exists() and (
+        lab.starter.read_bytes() == pristine.read_bytes()
+    ):  # fmt: skip
+        return "not started"
+    return "not run yet" if record.score is None else "in progress"
 
 
 def compared(ratio: float, name: str) -> str:

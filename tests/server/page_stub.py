@@ -59,7 +59,7 @@ class PageModel(ScriptedModel):
 class _WithAnEcho(LabTextPath):
     @property
     def held(self):
-        return {"echo": b"\0\n\xff", **super().held}
+        return {"echo": b"\0\n\xff", **super().held, "channel": "later"}
 
 
 def labs_with_an_echo(request, prompt):

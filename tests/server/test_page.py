@@ -99,7 +99,7 @@ def test_shows_the_bytes_of_an_open_character(stage):
     ("layers", "stop", "make_text_path"),
     [
         ("tokens stops reasoning calls", "stops", None),
-        ("echo tokens stops pipeline", "stops", labs_with_an_echo),
+        ("echo tokens stops pipeline channel", "stops", labs_with_an_echo),
     ],
     ids=["engine", "labs"],
 )
@@ -120,6 +120,9 @@ def test_shows_what_each_layer_holds_that_the_server_reports(
         if "echo" in names:
             assert stage.text("#held [data-layer=echo] th") == "echo"
             assert stage.texts("#held [data-layer=echo] td") == ["00 0a ff", "3", "3"]
+            # Text of later tokens, so it is in this table only.
+            assert stage.texts("#held [data-layer=channel] td") == ["later", "5", "5"]
+            assert "channel" not in " ".join(stage.texts("#timeline .held"))
         assert stage.text("#answer .content") == "Not the "
         stage.press(stage.keys.F8)
         assert stage.end() == "Finished"

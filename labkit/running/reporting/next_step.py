@@ -57,10 +57,14 @@ def command(run: LabRun, task: int | None = None) -> str:
 
 
 def _after(run: LabRun, labs: Sequence[Lab]) -> str:
-    lab = next((lab for lab in labs if lab != run.lab and lab.name not in run.passing), None)
-    if lab is None:
+    left = [lab for lab in labs if lab != run.lab and lab.name not in run.passing]
+    if not left:
         return "see it work: make demo, then LAB_IMPL=starter make serve"
+    lab = left[0]
+    if lab.place < run.lab.place:
+        # This lab was chosen before its turn: go on with the first that builds on it.
+        lab = next((other for other in left if run.lab.label in other.prerequisites), lab)
     readme = os.path.relpath(lab.readme)
     go_on = f"{lab.label}, {lab.title}: read {readme}, then make lab N={lab.number}"
-    done = track_done(labs, lab)
+    done = track_done(labs, lab) if lab == left[0] else ""
     return f"{done}; to continue, {go_on}" if done else go_on
