@@ -210,8 +210,8 @@ function heldCell(cell, role) {
   if (cell.held === null && !cell.raised) box.append(make("small", "", "not written yet"));
   for (const [layer, value] of Object.entries(cell.held ?? {})) {
     if (!value.length) continue;
-    box.append(make("span", "waiting", heldText(value)));
-    if (layer !== role) box.append(make("small", "", ` ${layer} `));
+    if (layer !== role) box.append(make("small", "", `${layer}: `));
+    box.append(make("span", "waiting", heldText(value)), " ");
   }
   return box;
 }

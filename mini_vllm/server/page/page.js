@@ -148,7 +148,7 @@ function read({ data, lines }) {
   try {
     const chunk = JSON.parse(data);
     const error = chunk.error && new Error(chunk.error.message ?? "The server reports an error");
-    return { token: Boolean(chunk.mini_vllm?.token_ids?.length), lines, chunk, error };
+    return { token: chunk.mini_vllm?.token_ids?.length ?? 0, lines, chunk, error };
   } catch {
     return { token: false, lines, error: new Error("An event of the stream is not JSON") };
   }
@@ -212,7 +212,8 @@ function drawState() {
   byId("pause").textContent = playback.paused ? "Play" : "Pause";
   const parts = [];
   if (panels.tokens) parts.push(`${panels.tokens} ${panels.tokens === 1 ? "token" : "tokens"}`);
-  if (playback.waiting) parts.push(`${playback.waiting} waiting`);
+  const waiting = playback.waitingTokens;
+  if (waiting) parts.push(`${waiting} waiting`);
   byId("progress").textContent = parts.join(", ");
   byId("seek").max = playback.tokens;
   byId("seek").value = playback.token;

@@ -35,14 +35,22 @@ function tail() {
   return box;
 }
 
-/** Make white space visible. */
+/** Make white space visible, and write characters without a picture, such as U+200D, as names. */
 export function visible(text) {
-  return text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+  return text
+    .replaceAll(" ", "␣")
+    .replaceAll("\n", "⏎")
+    .replaceAll("\t", "⇥")
+    .replaceAll(/\p{Default_Ignorable_Code_Point}/gu, nameOf);
+}
+
+function nameOf(character) {
+  return `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
 /** The pieces of what a layer holds: bytes, which come as numbers, or characters. */
 function unitsOf(held) {
-  if (typeof held === "string") return [...visible(held)];
+  if (typeof held === "string") return [...held].map(visible);
   return held.map((byte) => byte.toString(16).padStart(2, "0"));
 }
 
@@ -274,7 +282,8 @@ export class Panels {
     last.cells[3].replaceChildren();
     for (const [layer, value] of Object.entries(held ?? {})) {
       if (!value.length || LATER.has(layer)) continue;
-      last.cells[3].append(make("span", "waiting", heldText(value)), make("small", "", ` ${layer} `));
+      const name = make("small", "", `${layer}: `);
+      last.cells[3].append(name, make("span", "waiting", heldText(value)), " ");
     }
   }
 }

@@ -2,8 +2,8 @@
 // display waits: the server sends at its own speed.
 
 /**
- * @typedef {{token: boolean}} Item only items with a token take time; the others appear together
- *   with the one before them.
+ * @typedef {{token: boolean | number}} Item how many tokens it has; only items with a token take
+ *   time; the others appear together with the one before them.
  */
 
 export class Playback {
@@ -16,7 +16,7 @@ export class Playback {
   /** How many items are shown, and how many have ever been. */
   #shown = 0;
   #reached = 0;
-  /** How many tokens are shown. */
+  /** How many items with a token are shown. */
   token = 0;
   paused = false;
   pace = 0;
@@ -38,7 +38,12 @@ export class Playback {
     return this.#items.length - this.#shown;
   }
 
-  /** How many tokens there are by now. */
+  /** How many tokens the waiting items have. */
+  get waitingTokens() {
+    return this.#items.slice(this.#shown).reduce((sum, { token }) => sum + Number(token), 0);
+  }
+
+  /** How many items with a token there are by now. */
   get tokens() {
     return this.#places.length;
   }
