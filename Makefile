@@ -38,7 +38,7 @@ help:
 	@echo "  make reset N=03        a fresh starter.py (asks first, keeps a backup)"
 	@echo "  make demo              the pipeline live in the terminal, with your layers in it; ARGS=--help for more"
 	@echo "  make demo N=03         one layer beside the naive way, piece by piece (03, 04, 01, 05 to 09)"
-	@echo "  make demo TRACK=advanced   ... on a real vocabulary, with the advanced labs"
+	@echo "  make demo TRACK=advanced   ... with the advanced labs; on a real vocabulary (after lab 03: once lab 06 or 07 passes)"
 	@echo "  make serve             a server with a page to watch it; LAB_IMPL=starter puts your layers in it"
 	@echo "  make stream            requests of a file, side by side in the terminal; ARGS=requests.json"
 	@echo "  make tokenizer         look at a real tokenizer; ARGS='PATH-OR-NAME --text \"...\"'"

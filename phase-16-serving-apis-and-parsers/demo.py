@@ -19,7 +19,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from labkit.course.lab import PIPELINE, TEXT_PATH, TRACKS
+from labkit.course.lab import PIPELINE, TEXT_PATH, TRACKS, find_labs
 from labkit.errors import LabkitError
 from labkit.running.lab_impl import lab_impl
 from labkit.serving import layer_show
@@ -141,6 +141,7 @@ def plain(show: Show) -> None:
     for call in shown.calls.values():
         print(f"call    {call}")
     print(f"finish  {_finish(show, shown)}")
+    print(_why(show, shown), end="")
 
 
 def _columns(frame: Frame, ids_are_bytes: bool) -> dict[str, int]:
@@ -160,6 +161,7 @@ def live(show: Show, speed: float) -> None:
             finish = _finish(show, shown)
             screen.update(picture(screen.console, shown, frame, finish), refresh=True)
             time.sleep(1 / speed)
+    print(_why(show, shown), end="")
 
 
 def picture(console: Console, shown: Shown, frame: Frame, finish: str | None) -> Group:
@@ -203,8 +205,20 @@ def _table(*columns: str) -> Table:
 
 def _finish(show: Show, shown: Shown) -> str | None:
     ending = show.path.ending
-    called = any(call.endswith(")") for call in shown.calls.values())
-    return None if ending is None else ending.reason.openai(called=called)
+    return None if ending is None else ending.reason.openai(called=_called(shown))
+
+
+def _called(shown: Shown) -> bool:
+    return any(call.endswith(")") for call in shown.calls.values())
+
+
+def _why(show: Show, shown: Shown) -> str:
+    """Return a line that says which stop string ended the text, "" if none did."""
+    ending = show.path.ending
+    if ending is None or not isinstance(ending.stop_reason, str):
+        return ""
+    call = "; the reason is tool_calls, because a call was emitted" if _called(shown) else ""
+    return f"stopped by {ending.stop_reason!r}{call}\n"
 
 
 def _events(events: list[Event]) -> str:
@@ -267,13 +281,15 @@ def main() -> int:
         if args.lab:
             return layer_show.run(args.lab, args, ROOT)
         composed = _compose(args.impl, args.track)
-        print(f"{composed.header(TEXT_PATH)}\n", flush=True)
+        stops = args.stop or ["END"]
+        print(f"{composed.header(TEXT_PATH)}\n{_only_bytes(composed, args.track)}")
+        print(f"stop: {', '.join(repr(stop)[1:-1] for stop in stops)}\n", flush=True)
         tokenizer = create_tokenizer(args.tokenizer or composed.vocabulary or "byte")
         make_path = LabPathFactory(composed, tokenizer)
         if text is None:
             text = (REASONING if "reasoning" in composed.parts else "") + TEXT
         tokens = [*Speller(tokenizer).ids(text), end_of(tokenizer)]
-        request = Request((), SamplingParams(stop=tuple(args.stop or ["END"])), tools=())
+        request = Request((), SamplingParams(stop=tuple(stops)), tools=())
         _run(composed, lambda: Show(make_path.build(request), tokens, tokenizer), args.speed)
     except BrokenPipeError:
         raise
@@ -292,6 +308,22 @@ def _compose(implementation: str, track: str) -> Composed:
         return composed
     # No track was named, and no lab of the advanced track passes.
     return find_composed(ROOT, implementation, CORE)
+
+
+def _only_bytes(composed: Composed, track: str) -> str:
+    """Return a line that says why the advanced track has no real vocabulary yet, or ""."""
+    tokens = composed.parts["tokens"]
+    if track != ADVANCED or not tokens.only_bytes:
+        return ""
+    others = [
+        lab.number
+        for lab in find_labs(ROOT)
+        if any(row.role == tokens.serves.role and row.vocabulary for row in lab.serves)
+    ]
+    return (
+        f"Each token is one byte, because {tokens.lab.label} reads no other ids. For a real "
+        f"vocabulary, pass\nlab {' or '.join(others)}.\n"
+    )
 
 
 def _run(composed: Composed, make: Callable[[], Show], speed: float) -> None:

@@ -74,6 +74,8 @@ class Serves:
         methods: a method's name in the layer's shape -> its name in the class.
         vocabulary: for `tokens` that read any vocabulary, the file of a vocabulary to show them
             with, relative to the lab's folder; "" if the ids must be bytes.
+        engine_differs: a sentence for people if the engine's own layer emits at other times than
+            this class must; "" if it does not.
     """
 
     role: str
@@ -81,6 +83,7 @@ class Serves:
     arguments: Mapping[str, str]
     methods: Mapping[str, str]
     vocabulary: str = ""
+    engine_differs: str = ""
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ def run_part(lab: Lab) -> str:
     folder = lab.path.relative_to(lab.path.parents[2]).as_posix()
     commands = f"```bash\nmake lab N={lab.number}\nLAB_IMPL=starter pytest {folder} -q\n```\n"
     lines = [
-        f"Both commands test your `starter.py`. [Running the tests yourself]({_PHASE}) shows how "
-        "to run one task, print, and debug."
+        "Run both in the repository's root. They test your `starter.py`. "
+        f"[Run one task, print, or debug]({_PHASE})."
     ]
     lines += [
         f"`{variable}=FILE make lab N={lab.number}` also tests with a "

@@ -28,7 +28,7 @@ def _check(lab: Lab) -> list[str]:
     reference = Implementation("solution", lab.solution)
     right = walk(race, maker(race, reference), reference)
     faults = []
-    for name, make in {"naive version": race.naive, **race.others}.items():
+    for name, make in {race.naive_version: race.naive, **race.others}.items():
         beside = walk(race, make, Implementation("path", lab.path / FILE))
         number = first_difference(beside.outputs, right.outputs)
         if number is not None:

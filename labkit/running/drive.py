@@ -349,13 +349,13 @@ class Driver:
 
     def call(self, target: str | New, *args: Any, **kwargs: Any) -> Any:
         """Call a function by name, or a method: `lab.call(new, "decode", [65])`."""
-        trace = self._perform(*_plan(target, args, kwargs), "")
+        trace = self._run(*_plan(target, args, kwargs), "")
         return self._checked(trace).outputs[-1]
 
     def rejects(self, target: str | New, *args: Any, **kwargs: Any) -> str:
         """Return the message of the `ValueError` that the call (or making `target`) must raise."""
         new, calls = _plan(target, args, kwargs)
-        trace = self._perform(new, calls, "")
+        trace = self._run(new, calls, "")
         call = "; ".join(map(str, [*new, *calls]))
         if trace.raised is None:
             raise Failure(
@@ -378,7 +378,7 @@ class Driver:
         With several objects, a `Call` names its object: `Call("count", None, object=1)`.
         """
         objects = [new] if isinstance(new, New) else new
-        return self._checked(self._perform(objects, [*map(_as_call, calls)], watch))
+        return self._checked(self._run(objects, [*map(_as_call, calls)], watch))
 
     def stream(
         self,
@@ -394,7 +394,7 @@ class Driver:
         """
         calls = [_call_of((feed, (piece,), _NO_OPTIONS, 0)) for piece in pieces]
         calls += [Call(end, ())] if end else []
-        return self._checked(self._perform([new], calls, watch))
+        return self._checked(self._run([new], calls, watch))
 
     def interleave(
         self,
@@ -412,7 +412,7 @@ class Driver:
         calls = [Call(feed, (own[t],), object=i) for t in turns
                  for i, own in enumerate(pieces) if t < len(own)]  # fmt: skip
         calls += [Call(end, (), object=i) for i in range(len(new)) if end]
-        trace = self._checked(self._perform(new, calls, watch))
+        trace = self._checked(self._run(new, calls, watch))
         return [
             Trace(
                 (recipe,),
@@ -421,6 +421,14 @@ class Driver:
             )
             for number, recipe in enumerate(new)
         ]
+
+    def _run(self, new: Sequence[New], calls: Sequence[Call], watch: str) -> Trace:
+        """Carry out a run; note the call that raised, whose words may be shortened."""
+        trace = self._perform(new, calls, watch)
+        done = len(trace.steps)
+        if trace.raised is not None and done < len(calls):
+            trace.pending = calls[done] if str(calls[done]) == trace.raised.call else None
+        return trace
 
     def _checked(self, trace: Trace) -> Trace:
         if trace.raised is not None:

@@ -23,7 +23,7 @@ from labkit.running.source import last_line_in
 from labkit.running.trace import pieces_of
 
 FILE = f"{COURSE}/race.py"
-_NAMES = ("UNIT", "CLASS", "ARGUMENTS", "workload")
+_NAMES = ("UNIT", "CLASS", "ARGUMENTS", "NAIVE", "workload")
 _ROUNDS = 15
 _FEWEST_ROUNDS = 2
 # An implementation that has used so much time in all runs no further rounds.
@@ -46,6 +46,7 @@ class Race:
         class_name: of the layer.
         arguments: of its constructor.
         pieces: the workload.
+        naive_way: the idea of the naive version, in a few words.
         naive: makes the naive version.
         others: makers of further implementations in `race.py`, such as a library's, by name.
     """
@@ -54,8 +55,14 @@ class Race:
     class_name: str
     arguments: tuple[Any, ...]
     pieces: Sequence[Any]
+    naive_way: str
     naive: Make
     others: Mapping[str, Make] = field(default_factory=dict)
+
+    @property
+    def naive_version(self) -> str:
+        """The naive version by name: other labs and `make demo` have other naive ways."""
+        return f"naive version ({self.naive_way})"
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,7 @@ def read_race(lab: Lab) -> Race | None:
         module.CLASS,
         arguments,
         module.workload(),
+        module.NAIVE,
         lambda: naive(*arguments),
         module.others() if hasattr(module, "others") else {},
     )

@@ -24,6 +24,9 @@ from mini_vllm.text.events import (
 
 # The longest text of one value in a failure.
 _MOST_SHOWN = 1_000
+# The longest text of an argument in a line, and of an argument that is shown in full.
+_MOST_IN_LINE = 60
+MOST_IN_FULL = 300
 MOST_WRITTEN = 100_000
 # Python writes no number of more than 4,300 digits.
 MOST_BITS = 14_000
@@ -87,9 +90,11 @@ class New:
     kwargs: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        words = [_show_argument(value) for value in self.args]
-        words += [f"{key}={_show_argument(value)}" for key, value in self.kwargs.items()]
-        return f"{self.name}({', '.join(words)})"
+        return self.render()
+
+    def render(self, *, most: int = _MOST_IN_LINE) -> str:
+        """Return the recipe in words; a longer argument is cut to `most` characters."""
+        return f"{self.name}({_arguments(self.args, self.kwargs, most)})"
 
     @property
     def has_vocabulary(self) -> bool:
@@ -119,13 +124,14 @@ class Call(NamedTuple):
     def __str__(self) -> str:
         return self.render(as_bytes=True)
 
-    def render(self, *, as_bytes: bool) -> str:
-        """Return the call in words; `as_bytes` shows ids that may be bytes as bytes."""
+    def render(self, *, as_bytes: bool, most: int = _MOST_IN_LINE) -> str:
+        """Return the call in words; `as_bytes` shows ids that may be bytes as bytes.
+
+        A longer argument is cut to `most` characters.
+        """
         if self.args is None:
             return self.name
-        words = [_show_argument(value, as_ids=as_bytes) for value in self.args]
-        words += [f"{key}={_show_argument(value)}" for key, value in self.kwargs.items()]
-        return f"{self.name}({', '.join(words)})"
+        return f"{self.name}({_arguments(self.args, self.kwargs, most, as_ids=as_bytes)})"
 
 
 @dataclass(frozen=True)
@@ -200,12 +206,14 @@ class Trace:
         steps: the result of each call.
         raised: the exception of the implementation, which ended the run; else None.
         changed: the arguments that the implementation changed, in words: it got copies.
+        pending: the call that raised, if a call did.
     """
 
     new: tuple[New, ...]
     steps: list[Step]
     raised: Raised | None = None
     changed: list[str] = field(default_factory=list)
+    pending: Call | None = None
 
     @property
     def outputs(self) -> list[Any]:
@@ -311,7 +319,11 @@ class Failure(AssertionError):
         # A test may build its texts from everything that an implementation returned.
         expected, actual = expected[:MOST_WRITTEN], actual[:MOST_WRITTEN]
         reason = reason[:MOST_WRITTEN]
-        super().__init__(reason or f"expected {expected}, got {actual}")
+        message = reason or f"expected {expected}, got {actual}"
+        if not reason and call and {expected, actual} == {"True", "False"}:
+            # Without the compared statement, these two words say nothing.
+            message = f"{call[:_MOST_SHOWN]}: {message}"
+        super().__init__(message)
         self.expected = expected
         self.actual = actual
         self.call = call[:MOST_WRITTEN]
@@ -388,14 +400,22 @@ def _of_wrong_type(number: int, expected: str, trace: Trace) -> Failure:
     return Failure(expected, returned, str(step.call), trace, reason, at=number)
 
 
-def _show_argument(value: Any, *, as_ids: bool = False) -> str:
+def _arguments(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], most: int, *, as_ids: bool = False
+) -> str:
+    words = [_show_argument(value, most, as_ids=as_ids) for value in args]
+    words += [f"{key}={_show_argument(value, most)}" for key, value in kwargs.items()]
+    return ", ".join(words)
+
+
+def _show_argument(value: Any, most: int, *, as_ids: bool = False) -> str:
     if isinstance(value, New):
-        return str(value)
+        return value.render(most=most)
     if as_ids and type(value) is list and _are_bytes(value):
         text = f"[{', '.join(map(_show_byte, value))}]"
     else:
         text = _show_byte(value) if as_ids and _are_bytes([value]) else repr(value)
-    return text if len(text) <= 60 else f"{text[:40]}…{text[-15:]}"
+    return text if len(text) <= most else f"{text[: most * 2 // 3]}…{text[-most // 4 :]}"
 
 
 def _are_bytes(values: list[Any]) -> bool:

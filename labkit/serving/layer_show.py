@@ -116,18 +116,22 @@ class _Show:
         own = Implementation("starter", self._lab.starter)
         part = Part(self._lab, self._serves, self._named or own)
         try:
-            rows, owner = [*self._rows(part)], part.owner
+            rows = [*self._rows(part)]
         except (Exception, SystemExit, OverdueError) as error:
             said = _in_words(error)
             if self._named:
                 raise UsageError(f"{self._named.title} cannot be shown: {said}") from error
             print(f"Yours cannot be shown: {said}\nTo continue: make lab N={self._lab.number}\n")
-            rows, owner = [*self._rows(self._fallback)], self._fallback.owner
+            part = self._fallback
+            rows = [*self._rows(part)]
+        owner = part.owner
         if owner == "yours" and not self._named and not self._passes:
             owner = "yours, which does not pass yet"
         title = f", {self._named.title}" if self._named else ""
         print(f"{self._lab.label}, {self._shown.role}: {owner}{title}")
         print("naive: each piece by itself, and nothing held")
+        if part.implementation is None and self._serves.engine_differs:
+            print(self._serves.engine_differs)
         if self._shown.stops:
             print(f"stop: {', '.join(repr(stop)[1:-1] for stop in self._stops)}")
         if tag := _TAGS.get(self._shown.role):

@@ -21,6 +21,7 @@ _OURS = (
     "Text path: the engine's own, mini_vllm/pipeline.py.\n"
     "LAB_IMPL=starter make serve puts your layers in it."
 )
+_WHEN = "This is the state at the server's start. Restart the server after a lab passes."
 
 
 def run(arguments: list[str], root: Path) -> int:
@@ -43,7 +44,7 @@ def run(arguments: list[str], root: Path) -> int:
         wire=wire_of(composed),
         tokenizer=str(composed.vocabulary or "byte"),
         program=_PROGRAM,
-        note=composed.header(),
+        note=f"{composed.header()}\n{_WHEN}",
     )
 
 

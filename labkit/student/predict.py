@@ -6,6 +6,7 @@ Nothing is graded. Every question can be skipped, and an answer is explained at 
 import argparse
 import sys
 import textwrap
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -30,10 +31,11 @@ def run(args: argparse.Namespace, root: Path) -> int:
     print(f"{lab.label} {lab.title}: {len(questions)} predictions. Nothing is graded.")
     print("Type a choice or its value; Enter skips, Ctrl-C ends.")
     answers: list[bool | None] = [None] * len(questions)
+    labels = _labels(questions)
     try:
         for number, question in enumerate(questions):
             print(f"\n{number + 1} of {len(questions)}")
-            answers[number] = _ask(question)
+            answers[number] = _ask(question, labels)
     except (KeyboardInterrupt, EOFError):
         note = "; your answers are kept" if any(said is not None for said in answers) else ""
         print(f"\n\nStopped here{note}.")
@@ -58,11 +60,11 @@ def _finish(lab: Lab, answers: list[bool | None], progress: Progress, root: Path
         _say(f"next: make lab N={lab.number}, after reading {lab.readme.relative_to(root)}")
 
 
-def _ask(question: Question) -> bool | None:
+def _ask(question: Question, labels: str) -> bool | None:
     """Ask until there is an answer; return whether it is right, None if the question is skipped."""
     _say(question.ask)
     print("\n" + textwrap.indent(question.code.strip(), "    ") + "\n")
-    choices = dict(zip(_labels(question), question.choices, strict=False))
+    choices = dict(zip(labels, question.choices, strict=False))
     for label, choice in choices.items():
         print(f"  {label}  {choice}")
     answer = _read(choices)
@@ -74,14 +76,16 @@ def _ask(question: Question) -> bool | None:
     return right
 
 
-def _labels(question: Question) -> str:
-    """Return one sign for each choice: a digit, unless a choice could be mistaken for it."""
-    return "abcd" if set("1234") & set(question.choices) else "1234"
+def _labels(questions: Sequence[Question]) -> str:
+    """Return the signs of a lab's choices: digits, unless some choice could be mistaken for one."""
+    choices = {choice for question in questions for choice in question.choices}
+    return "abcd" if set("1234") & choices else "1234"
 
 
 def _read(choices: dict[str, str]) -> str | None:
+    first, *_, last = choices
     while True:
-        said = _line("your answer: ")
+        said = _line(f"your answer ({first}-{last}): ")
         if said.lower() in _SKIP:
             return None
         if (choice := _meant(said, choices)) is not None:
@@ -106,4 +110,5 @@ def _line(prompt: str) -> str:
 
 
 def _say(text: str) -> None:
-    print(textwrap.fill(" ".join(text.split()), _WIDTH))
+    # A path stays whole, so that it can be copied.
+    print(textwrap.fill(" ".join(text.split()), _WIDTH, break_on_hyphens=False))

@@ -24,7 +24,7 @@ class RaceResult:
         ns: nanoseconds per unit.
         held: the length of the held text after a unit, on average; None if unknown.
         held_unit: "characters" or "bytes".
-        rival: its opponent, "reference" or "naive version".
+        rival: its opponent, "reference" or the naive version by its name.
         ratio: its time divided by that of the rival.
     """
 

@@ -31,7 +31,7 @@ from labkit.student.board import compared
 from labkit.student.pick import add_lab, remember
 from labkit.student.progress import Progress, RaceResult
 
-YOURS, REFERENCE, NAIVE = "yours", "reference", "naive version"
+YOURS, REFERENCE = "yours", "reference"
 _WIDTH = 88
 _BAR = 24
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
         return 1
     times = best_times(race, makers)
     _show(lab, race, times, walks)
-    rival = REFERENCE if REFERENCE in times else NAIVE
+    rival = REFERENCE if REFERENCE in times else race.naive_version
     ratio = times[YOURS] / times[rival]
     yours = walks[YOURS]
     result = RaceResult(race.unit, times[YOURS], yours.held, yours.held_unit, rival, ratio)
@@ -81,7 +81,7 @@ def _walk_all(lab: Lab, race: Race) -> tuple[dict[str, Make], dict[str, Walk]]:
     if lab.solution.exists():
         sources[REFERENCE] = Implementation("solution", lab.solution)
     makers = {name: maker(race, source) for name, source in sources.items()}
-    for name, make in {NAIVE: race.naive, **race.others}.items():
+    for name, make in {race.naive_version: race.naive, **race.others}.items():
         makers[name] = make
         sources[name] = Implementation("path", lab.path / FILE)
     return makers, {name: walk(race, makers[name], sources[name]) for name in makers}
@@ -89,7 +89,7 @@ def _walk_all(lab: Lab, race: Race) -> tuple[dict[str, Make], dict[str, Walk]]:
 
 def _compare(race: Race, walks: dict[str, Walk]) -> None:
     """Raise StumbleError if the student's output is not that of the reference."""
-    rival = REFERENCE if REFERENCE in walks else NAIVE
+    rival = REFERENCE if REFERENCE in walks else race.naive_version
     number = first_difference(walks[YOURS].outputs, walks[rival].outputs)
     if number is not None:
         ours = repr(walks[YOURS].outputs[number])[:60]
@@ -112,7 +112,7 @@ def _show(lab: Lab, race: Race, times: dict[str, float], walks: dict[str, Walk])
     console.print(f"\n{_landing(times, walks)}")
     if REFERENCE not in times:
         console.print(
-            "There is no reference here, so your code runs against the naive version only."
+            f"There is no reference here, so your code runs against the {race.naive_version} only."
         )
 
 

@@ -116,7 +116,8 @@ def test_shows_what_each_layer_holds_that_the_server_reports(
         assert stage.layers() == names
         assert stage.texts(f"#held [data-layer={stop}] td") == ["EN", "2", "2"]
         assert stage.text(f"#held [data-layer={stop}] small") == "a possible stop string"
-        assert stage.text("#timeline tr:last-child td:last-child").split()[-2:] == [f"{stop}:", "EN"]
+        last = stage.text("#timeline tr:last-child td:last-child")
+        assert last.split()[-2:] == [f"{stop}:", "EN"]
         if "echo" in names:
             assert stage.text("#held [data-layer=echo] th") == "echo"
             assert stage.texts("#held [data-layer=echo] td") == ["00 0a ff", "3", "3"]

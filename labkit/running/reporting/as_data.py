@@ -36,7 +36,7 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
         the tests that are `left_out` here; `notes`; and the whole report as `text`.
     """
     tests = graded_tests(run)
-    given = given_row(tests)
+    given = given_row(tests, run.waits_for)
     labs = find_labs(root_of(run.lab))
     return {
         "header": _header(run),

@@ -5,24 +5,28 @@ whether the code under test ran in this process or in another.
 """
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from labkit.course.hunt import PoolTest
 from labkit.course.manifest import Test
 from labkit.running.reporting.showing import repeatable
-from labkit.running.reporting.trace_table import TraceTable, drawn, trace_table
+from labkit.running.reporting.trace_table import TraceTable, calls_of, drawn, trace_table
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, Result
-from labkit.running.trace import Failure
+from labkit.running.trace import MOST_IN_FULL, Failure, Trace
 
 WIDTH = 88
 VISIBLE = "visible"
 # The first label: the rule of a test, or the goal of a hunter's tests.
 RULE, GOAL = "rule", "goal"
+# The label of an input that is shortened above it.
+IN_FULL = "in full"
 # The most lines of printed output, and of an exception's text.
 _MOST_LINES = 6
+# The most inputs in full.
+_MOST_IN_FULL = 3
 _LABEL = 10
 
 
@@ -42,7 +46,7 @@ class Explanation:
         labels: the rule, the call, the expected value, and so on, in order.
         trace: the run, if it helps.
         shrunk: whether the case was made smaller than the first failing case.
-        after: labels after the trace: the printed output.
+        after: labels after the trace: inputs that are shortened above, and the printed output.
         text: lines instead of labels and trace, for a failure that is known only in words.
     """
 
@@ -129,8 +133,8 @@ def explanation(test: Test, result: Result) -> Explanation:
     )
     after = (printed,) if printed.text else ()
     if result.failure is not None:
-        labels, trace = _labels(result.failure), _trace(result.failure)
-        return Explanation((rule, *labels), trace, result.failure.shrunk, after)
+        details = _of_failure(result.failure)
+        return replace(details, labels=(rule, *details.labels), after=(*details.after, *after))
     if result.failure_text:
         return Explanation((rule,), after=after, text=result.failure_text)
     return Explanation((rule, Label("now" if in_hunt else "but", result.message)), after=after)
@@ -145,7 +149,30 @@ def in_words(result: Result) -> Result:
 
 def _lines(failure: Failure) -> list[str]:
     """Return the lines of a failure between its rule and the printed output."""
-    return _drawn(Explanation(tuple(_labels(failure)), _trace(failure), failure.shrunk))
+    return _drawn(_of_failure(failure))
+
+
+def _of_failure(failure: Failure) -> Explanation:
+    """Return a failure without its rule and the printed output."""
+    labels, table = tuple(_labels(failure)), _trace(failure)
+    after = () if failure.trace is None else tuple(_in_full(failure, failure.trace, labels, table))
+    return Explanation(labels, table, failure.shrunk, after)
+
+
+def _in_full(
+    failure: Failure, trace: Trace, labels: Iterable[Label], table: TraceTable | None
+) -> Iterator[Label]:
+    """Yield the last inputs that labels and table shorten, as Python writes them."""
+    full = [new.render(most=MOST_IN_FULL) for new in trace.new]
+    codes = [code for new, code in zip(trace.new, full, strict=True) if code != str(new)]
+    rows = [] if table is None else drawn(table, _LABEL)
+    as_bytes = not any(new.has_vocabulary for new in trace.new)
+    for call in calls_of(trace, failure.at):
+        words = call.render(as_bytes=as_bytes, most=MOST_IN_FULL)
+        in_label = words != str(call) and any(str(call) in label.text for label in labels)
+        if in_label or (rows and not any(words in row for row in rows)):
+            codes.append(call.render(as_bytes=False, most=MOST_IN_FULL))
+    yield from (Label(IN_FULL, code) for code in codes[-_MOST_IN_FULL:])
 
 
 def _labels(failure: Failure) -> Iterator[Label]:
@@ -204,7 +231,12 @@ def _labelled(label: Label) -> list[str]:
     width = WIDTH - _LABEL - 4
     for line in repeatable(text).splitlines()[: most + 1] or [""]:
         # The time to wrap a line can grow with the square of its length.
-        wrapped = textwrap.wrap(line[: (most + 1) * width], width, break_long_words=True)
+        shown = line[: (most + 1) * width]
+        if label.label == IN_FULL:
+            # Every space counts.
+            wrapped = [shown[start : start + width] for start in range(0, len(shown), width)]
+        else:
+            wrapped = textwrap.wrap(shown, width, break_long_words=True)
         lines += wrapped or [""]
     if len(lines) > most:
         lines[most:] = [f"… ({len(text)} characters in all)"]

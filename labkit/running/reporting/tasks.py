@@ -20,7 +20,8 @@ class TaskRow:
         title: the task's title.
         passed, ran, tests: the numbers of its tests that passed, that ran, and of all.
         points, most: the points that are earned, and that can be earned.
-        status: PASS, FAIL, `BLOCKED by task 1` or `not run`.
+        status: PASS, FAIL, `BLOCKED by task 1` or `not run`; for demonstrations, `needs lab-01` is
+            possible as well.
     """
 
     number: int | None
@@ -48,14 +49,23 @@ def task_rows(lab: Lab, tests: Sequence[GradedTest]) -> list[TaskRow]:
     ]
 
 
-def given_row(tests: Sequence[GradedTest]) -> TaskRow | None:
-    """Return the row of the demonstrations; None if there are none."""
+def given_row(tests: Sequence[GradedTest], waits_for: str = "") -> TaskRow | None:
+    """Return the row of the demonstrations; None if there are none.
+
+    Args:
+        tests: of the lab.
+        waits_for: the lab that has to pass before this one can run, or "".
+    """
     given = of_task(tests, None)
     if not given:
         return None
     ran = [test for test in given if test.ran and test.kind is not ResultKind.NOT_RUN]
-    failed = not all(test.passed for test in ran)
-    return _row(None, "demonstrations", given, FAIL if failed else PASS if ran else NOT_RUN)
+    failed = [test for test in ran if not test.passed]
+    status = FAIL if failed else PASS if ran else NOT_RUN
+    if waits_for and failed and all(test.kind is ResultKind.LOAD for test in failed):
+        # The demonstration did not show anything else than it should: it lacks a part.
+        status = f"needs {waits_for}"
+    return _row(None, "demonstrations", given, status)
 
 
 def _row(number: int | None, title: str, own: Sequence[GradedTest], status: str) -> TaskRow:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from labkit.running.reporting.showing import clip, in_one_line, repeatable
-from labkit.running.trace import EVENTS, Step, Trace, Unreadable, written
+from labkit.running.trace import EVENTS, Call, Step, Trace, Unreadable, written
 from mini_vllm.text.events import TextDelta, ToolCall
 
 # The size of the table, in rows and in columns of the terminal.
@@ -66,6 +66,16 @@ def trace_table(trace: Trace, at: int | None) -> TraceTable:
         missing = [""] * (len(columns) - len(cells))
         rows.append(Row((*cells, *missing), marked=place == at))
     return TraceTable(columns, tuple(rows))
+
+
+def calls_of(trace: Trace, at: int | None) -> list[Call]:
+    """Return the calls that the table of a run shows, up to the step that went wrong."""
+    calls = [step.call for step in trace.steps]
+    if trace.raised is not None:
+        at = len(calls)
+        calls += [trace.pending] if trace.pending is not None else []
+    end = len(calls) if at is None else at + 1
+    return [calls[place] for place in _chosen(len(calls), at) if place in range(end)]
 
 
 def drawn(table: TraceTable, indent: int) -> list[str]:

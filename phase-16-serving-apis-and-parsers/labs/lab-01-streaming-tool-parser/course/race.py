@@ -12,6 +12,7 @@ from mini_vllm.text.events import TextDelta, ToolCall
 UNIT = "piece"
 CLASS = "StreamingToolParser"
 ARGUMENTS = ()
+NAIVE = "search of the whole answer"
 _WORDS = [
     "if ",
     "x ",

@@ -3,6 +3,7 @@
 UNIT = "token"
 CLASS = "StreamingDetokenizer"
 ARGUMENTS = ()
+NAIVE = "decoding of the whole text"
 
 
 def workload() -> list[int]:

@@ -9,6 +9,7 @@ import random
 UNIT = "piece"
 CLASS = "StopStringMatcher"
 ARGUMENTS = (["\n\nUser:", "<|im_end|>", "Observation:"],)
+NAIVE = "a fixed window"
 _WORDS = ["the ", "of ", "model ", "Observ", "ation", "s ", "\n", "\n", "<", "|", "im_", "Use",
           "r ", "naïve ", "→ ", "token", ", "]  # fmt: skip
 

@@ -8,6 +8,7 @@ from mini_vllm.text.events import ArgsDelta, CallEnd, CallStart, TextDelta
 UNIT = "piece"
 CLASS = "StreamingCallParser"
 ARGUMENTS = ()
+NAIVE = "search of the whole call"
 
 _NAME = re.compile(r'<tool_call>\{"name": "(\w+)"')
 _ARGUMENTS = ', "arguments": '

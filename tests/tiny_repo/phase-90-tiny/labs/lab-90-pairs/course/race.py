@@ -3,6 +3,7 @@
 UNIT = "piece"
 CLASS = "Pairs"
 ARGUMENTS = ()
+NAIVE = "all at the end"
 
 
 def workload() -> list:
