@@ -45,7 +45,10 @@ def test_default_show_has_garbage_beside_right_text():
     assert "\ufffd" in naive
     assert "\ufffd" not in ours
     assert 'post({"text": "São 🎉"})' in out
-    assert "finish  tool_calls" in out
+    # The text has the stop, the reader's does not, and the reason is another word.
+    assert "\n\nstop: END\n\n" in out
+    why = "stopped by 'END'; the reason is tool_calls, because a call was emitted"
+    assert f"finish  tool_calls\n{why}\n" in out
     assert "\x1b" not in out
 
 
@@ -53,7 +56,9 @@ def test_file_in_another_script(demo, tmp_path):
     (tmp_path / "text").write_text("नमस्ते दुनिया। 終わり", encoding="utf-8")
     _, out, _ = demo("--file", str(tmp_path / "text"), "--stop", "終")
     assert "ours    'नमस्ते दुनिया। '" in out
-    assert "finish  stop" in out
+    assert "finish  stop\nstopped by '終'\n" in out
+    _, out, _ = demo("--text", "a")
+    assert out.endswith("finish  stop\n")
 
 
 def test_it_says_whose_code_runs_and_where_that_goes_wrong(demo, tmp_path):
@@ -258,7 +263,7 @@ def test_the_advanced_show_is_on_a_real_vocabulary(demo):
     text = '<think>hm</think>ok 🚀 <tool_call>{"name": "f", "arguments": {}}</tool_call> END'
     _, out, _ = demo("--impl", "solution", "--track", "advanced", "--text", text)
     assert "tokens     the reference  lab-07/solution.py" in out
-    head, *rows = out.split("\n\n")[1].splitlines()
+    head, *rows = out.split("\n\n")[2].splitlines()
     assert head.split("  ")[0] == "token"
     assert "bytes" in head
     assert "reasoning held" in head
@@ -277,6 +282,10 @@ def test_without_a_word_a_lab_that_reads_any_vocabulary_changes_the_show(demo, o
         _, out, _ = demo("--text", "a")
         assert f"tokens     yours          {last}\n" in out
         assert ("  bytes  " in out) == (passing != "03")
+        # A track that was asked for, and has no real vocabulary yet, says why.
+        _, out, _ = demo("--text", "a", "--track", "advanced")
+        assert ("because lab-03 reads no other ids" in out) == (passing == "03")
+        assert ("pass\nlab 06 or 07." in out) == (passing == "03")
 
 
 def test_mistakes_get_one_line(demo, tmp_path):

@@ -6,6 +6,8 @@ import runpy
 import subprocess
 import sys
 
+import pytest
+
 from labkit.course.lab import ROOT, find_labs, pick_lab
 
 GUIDE = next(ROOT.glob("phase-*/guide"))
@@ -66,3 +68,48 @@ def test_the_traces_of_properties_with_calls_are_true():
         for call, result, *_ in rows:
             out = eval(where + call[0], {"matcher": matcher, "decoder": decoder, **names})
             assert out == result[0].strip('"')
+
+
+# What labs say without an explanation has one in the glossary.
+TERMS = [
+    "BOS, EOS", "code point", "continuation byte", "lone surrogate", "maximal subpart",
+    "overlong form", "proper prefix", "suffix", "U+FFFD",
+]  # fmt: skip
+
+
+def test_the_glossary_has_the_terms_of_unicode_and_its_rows_are_in_order():
+    page = (GUIDE / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| (.*?) \|", page, re.MULTILINE)[1:]
+    assert [term for term in TERMS if term not in terms] == []
+    assert terms == sorted(terms, key=str.lower)
+
+
+# Sentences that readers misread before: where they are, and what they have to say.
+SENTENCES = [
+    (
+        "04",
+        "README.md",
+        "Drop a stop that can never win**: a stop `S` if another stop is in `S[:-1]`",
+    ),
+    (
+        "04",
+        "README.md",
+        "press *A stop string* and watch the row *stops*: `f`, `fi` and `fiv` are held",
+    ),
+    ("04", "README.md", "restart a server that was started before the lab passed"),
+    ("01", "README.md", "restart a server that was started before the lab passed"),
+    ("02", "README.md", "Press *Emoji and 你好*"),
+    ("04", "course/hints.toml", "gets slower as the text so far, or a stop, gets longer?"),
+]
+
+
+@pytest.mark.parametrize(("number", "file", "sentence"), SENTENCES)
+def test_a_sentence_that_was_misread_says_what_it_means(number, file, sentence):
+    lab = pick_lab(find_labs(ROOT), number)
+    assert sentence in " ".join((lab.path / file).read_text(encoding="utf-8").split())
+
+
+def test_each_lab_says_where_its_commands_are_typed():
+    for lab in find_labs(ROOT):
+        run = lab.readme.read_text(encoding="utf-8").partition("## Run\n")[2].partition("## ")[0]
+        assert "Run both in the repository's root." in run

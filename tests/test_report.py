@@ -43,6 +43,11 @@ def run_of(first, second, given=OK, **by_name):
     return LabRun(LAB, Implementation("starter", LAB.starter), "0", "0", [], results)
 
 
+def edited(run):
+    """The same run of a file that is not the starter as it was handed out."""
+    return replace(run, implementation=Implementation("starter", LAB.solution))
+
+
 def report(run):
     return render(run, colour=False)
 
@@ -95,6 +100,13 @@ def test_a_given_test_that_did_not_run_has_not_failed():
     assert statuses(run_of(WRONG, LATE, given=LATE)) == ["FAIL", "not run", "not run"]
 
 
+def test_a_demonstration_that_lacks_a_part_has_not_failed():
+    run = replace(run_of(LOAD, LOAD, given=LOAD), waits_for="lab-01")
+    assert statuses(run)[-1] == "needs lab-01"
+    assert statuses(run_of(LOAD, LOAD, given=LOAD))[-1] == "FAIL"
+    assert statuses(replace(run, results={**run.results, "test_two_is_even": WRONG}))[-1] == "FAIL"
+
+
 def test_a_command_stays_on_one_line_to_be_copied():
     words = "read phase-90-tiny/labs/lab-90/README.md, then work on task 1 of it: make lab N=90 T=1"
     printed = drawn(lambda console: print_wrapped(console, "next:       ", words), colour=False)
@@ -113,6 +125,10 @@ SECOND_LAB = replace(LAB, path=LAB.path.with_name("lab-91-more"), title="More", 
         (run_of(OK, TWO), "write task 2, then make lab N=90 T=2 (stuck? make hint N=90 T=2)"),
         (run_of(OK, OK, test_flush=WRONG), "fix task 2, then make lab N=90 T=2 (stuck? make hint"),
         (run_of(OK, OK), "lab-91-more/README.md, then make lab N=91"),
+        # A choice of tests has few points, and says nothing about how far the lab is.
+        (edited(run_of(None, WRONG, given=None)), "fix task 2, then make lab N=90 T=2 (stuck?"),
+        (edited(run_of(None, TWO, given=None)), "write task 2, then make lab N=90 T=2 (stuck?"),
+        (run_of(None, ONE, given=None), "README.md, then work on task 2: make lab N=90 T=2"),
         (run_of(OK, None), "task 2: make lab N=90 T=2"),
         (run_of(None, OK), "the whole lab: make lab N=90"),
     ],
@@ -270,6 +286,17 @@ EVENTS = [TextDelta("ab"), ToolCall(0, "f", "{}")]
         # Arguments are copies, and a change of one is told.
         (lambda lab: expect_untouched(lab.script(lab.new("Echo"), [("feed", [240])], "")),
          echo(lambda ids: ids.clear()), ["feed changed its argument: [240] became []"]),
+        # A shortened input is below the table in full, as Python writes it, or 300 characters of it.
+        (streamed(["", "b"], ["z" * 90, "c" * 90]), echo(lambda c: ""),
+         [f"in full feed('{'z' * 62}", f" {'z' * 22}')", f"in full feed('{'c' * 62}"]),
+        (streamed(["b"], [[*range(200, 220)]]), echo(lambda i: "a"),
+         ["> feed([0xC8, 0xC9,", "in full feed([200, 201, 202, 203,", "218, 219])"]),
+        (streamed(["b"], ["z" * 900]), echo(lambda c: ""), [f"{'z' * 10}…{'z' * 10}"]),
+        (streamed([""], ["z" * 90]), echo(raising(KeyError("x"))),
+         ["call      feed('zzz", f"in full feed('{'z' * 62}"]),
+        (lambda lab: lab.stream(lab.new("Echo", more="z" * 90), [1], end="").text,
+         {"Echo": lambda more: Echo(feed=lambda i: None, held=lambda: "")},
+         [f"in full Echo(more='{'z' * 58}", "call feed(0x01)"]),
         # A case as small as can be.
         (lambda lab: check(lambda case: streamed("", case, read="text")(lab), ["ab" * 20]),
          echo(lambda c: c.replace("a", "")), ["feed('b')", "(smallest case found)"]),
@@ -281,6 +308,22 @@ def test_a_failure_in_words(test, classes, said):
     assert [words for words in said if re.sub(" +", " ", words) not in squeezed] == [], text
     assert len(text.splitlines()) <= 30
     assert max(map(len, text.splitlines())) <= 86
+
+
+def test_only_a_shortened_input_is_printed_in_full():
+    text = failure_of(streamed(["b"], [0xE2]), **echo(lambda i: "a"))
+    assert "in full" not in text
+
+
+def test_a_truth_is_told_with_its_statement():
+    """In one line, "expected True, got False" says nothing."""
+    with pytest.raises(Failure) as caught:
+        expect(False, True, "the 9 characters up to the stop are emitted")
+    said = "the 9 characters up to the stop are emitted: expected True, got False"
+    assert classify(caught.value).message == said
+    with pytest.raises(Failure) as caught:
+        expect(2, 1, "f()")
+    assert classify(caught.value).message == "expected 1, got 2"
 
 
 def test_a_name_that_does_not_exist_comes_with_the_one_that_does():

@@ -16,8 +16,6 @@ _RIGHT = ("step", "score")
 _GAP = 2
 # The columns to drop on a narrow terminal, in this order.
 _SPARE = ("time", "hints", "predicted")
-# The status of a lab whose starter.py is as it was handed out.
-_NEW = "not started"
 # Times closer than this are called equal.
 _EQUAL = 1.15
 
@@ -81,11 +79,9 @@ def _next(labs: list[Lab], progress: Progress) -> str:
 
 def _cells(step: int, lab: Lab, progress: Progress) -> dict[str, str]:
     record, status = progress.record(lab), _status(lab, progress)
-    style = {"passed": "green", _NEW: "dim"}.get(status, "yellow")
+    style = {"passed": "green", "not started": "dim"}.get(status, "yellow")
     # The last run may have been of another file than the current one.
     score = 100 if progress.passes(lab) else record.score
-    if status == _NEW and score:
-        status, score = f"{_NEW} (before: {score}/100)", None
     return {
         "step": str(step),
         "lab": f"{lab.number} {lab.title}",
@@ -123,7 +119,8 @@ def _status(lab: Lab, progress: Progress) -> str:
     if pristine.exists() and lab.starter.exists() and (
         lab.starter.read_bytes() == pristine.read_bytes()
     ):  # fmt: skip
-        return _NEW
+        # The score is that of the file before.
+        return "reset since" if record.score else "not started"
     return "not run yet" if record.score is None else "in progress"
 
 

@@ -330,6 +330,8 @@ def test_a_character_without_a_picture_is_named_in_the_table(stage):
     """A zero-width joiner is emitted: an empty cell would say that nothing is."""
     stage.driver.find_element("css selector", ".examples button").click()
     assert stage.end() == "Finished"
+    # It is the first example, so it has to show that something is held.
+    assert "tokens: f0 9f " in stage.texts("#timeline .held")
     emitted = [text for text in stage.texts("#timeline .out") if text]
     assert "".join(emitted).endswith("👩U+200D👩U+200D👧")
     assert emitted.count("U+200D") == 2
@@ -355,6 +357,14 @@ def test_an_example_shows_what_it_says(stage, example, selector, shown):
     stage.driver.find_element("xpath", f"//button[text()='{example}']").click()
     assert stage.end() == "Finished"
     assert shown in stage.text(selector)
+
+
+def test_the_example_of_a_stop_holds_its_first_letters(stage):
+    stage.driver.find_element("xpath", "//button[text()='A stop string']").click()
+    assert stage.end() == "Finished"
+    held = stage.texts("#timeline .held")
+    assert held[-4:] == ["stops: f ", "stops: fi ", "stops: fiv ", ""]
+    assert "five" not in stage.text("#answer")
 
 
 def test_what_is_in_the_box_is_said_and_a_refusal_marks_it(stage):

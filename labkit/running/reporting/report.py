@@ -83,7 +83,7 @@ def _print_run(console: Console, run: LabRun, with_next: bool) -> None:
 
 def _print_failed(console: Console, run: LabRun) -> None:
     tests = graded_tests(run)
-    console.print(_table(run, tests))
+    console.print(_table(run.lab, tests, run.waits_for))
     print_hunted(console, run)
     print_first_task(console, run.lab, tests, partial(command, run))
     if run.mistake is not None:
@@ -108,18 +108,18 @@ def print_score(console: Console, score: int, most: int) -> None:
     console.print(Text(f"score       {score}/{most}", style="bold"))
 
 
-def _table(run: LabRun, tests: Sequence[GradedTest]) -> Table:
+def _table(lab: Lab, tests: Sequence[GradedTest], waits_for: str = "") -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), show_edge=False)
     table.add_column("task", max_width=44, overflow="fold")
     table.add_column("tests", justify="right")
     table.add_column("points", justify="right")
     table.add_column("status")
-    for row in task_rows(run.lab, tests):
+    for row in task_rows(lab, tests):
         style = {PASS: "green", FAIL: "red"}.get(row.status, "yellow")
         status = Text(row.status, style=style)
         table.add_row(
             Text(f"{row.number} {row.title}"), row.tally, f"{row.points}/{row.most}", status
         )
-    if given := given_row(tests, run.waits_for):
+    if given := given_row(tests, waits_for):
         table.add_row(f"  {given.title}", given.tally, "-", given.status)
     return table
