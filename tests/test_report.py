@@ -286,7 +286,7 @@ EVENTS = [TextDelta("ab"), ToolCall(0, "f", "{}")]
         # Arguments are copies, and a change of one is told.
         (lambda lab: expect_untouched(lab.script(lab.new("Echo"), [("feed", [240])], "")),
          echo(lambda ids: ids.clear()), ["feed changed its argument: [240] became []"]),
-        # A shortened input is below the table in full, as Python writes it, or 300 characters of it.
+        # A shortened input is below the table in full, or 300 characters of it.
         (streamed(["", "b"], ["z" * 90, "c" * 90]), echo(lambda c: ""),
          [f"in full feed('{'z' * 62}", f" {'z' * 22}')", f"in full feed('{'c' * 62}"]),
         (streamed(["b"], [[*range(200, 220)]]), echo(lambda i: "a"),
