@@ -75,7 +75,8 @@ def calls_of(trace: Trace, at: int | None) -> list[Call]:
         at = len(calls)
         calls += [trace.pending] if trace.pending is not None else []
     end = len(calls) if at is None else at + 1
-    return [calls[place] for place in _chosen(len(calls), at) if place in range(end)]
+    places = (place for place in _chosen(len(calls), at) if isinstance(place, int))
+    return [calls[place] for place in places if place < end]
 
 
 def drawn(table: TraceTable, indent: int) -> list[str]:
