@@ -11,7 +11,7 @@ from labkit.course.matrix import write
 from labkit.errors import LoadFailure
 from labkit.gates import GATES, RUNNING
 from labkit.gates.lab_runs import runs
-from labkit.gates.wording import CEILINGS, counts_of, lower_ceilings
+from labkit.gates.text.wording import CEILINGS, counts_of, lower_ceilings
 from labkit.running.lab_impl import choose
 
 OUTCOMES = {}

@@ -8,7 +8,7 @@ from labkit.verbs import Table, here
 
 def _matrix(args: argparse.Namespace, root: Path) -> int:
     from labkit.course.matrix import write
-    from labkit.gates.wording import CEILINGS, lower_ceilings
+    from labkit.gates.text.wording import CEILINGS, lower_ceilings
 
     changed = write(root) + [root / CEILINGS] * lower_ceilings(root)
     for path in changed:

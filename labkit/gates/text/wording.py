@@ -19,7 +19,7 @@ from labkit.course.rows import read_toml
 from labkit.gates.finding import Finding
 from labkit.gates.promises.documents import documents
 
-CEILINGS = "labkit/gates/wording.toml"
+CEILINGS = "labkit/gates/text/wording.toml"
 # The verbs before an indirect question, in which `what` is as it should be.
 _ASKS = (
     "ask|asks|asked|know|knows|say|says|said|see|sees|show|shows|decide|decides|explain|explains|"
