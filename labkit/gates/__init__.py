@@ -7,20 +7,20 @@ from labkit.gates.arrows import arrows_point_down
 from labkit.gates.attempts import attempts_score_as_recorded
 from labkit.gates.clients import clients_read_as_recorded
 from labkit.gates.diagnoses import mistakes_are_known
-from labkit.gates.text.edition import edition_is_true
 from labkit.gates.finding import Finding, Gate
 from labkit.gates.kills import bugs_die_as_listed, solution_passes, starter_fails_by_task
 from labkit.gates.marks import tests_are_marked
-from labkit.gates.text.names import names_are_nouns
 from labkit.gates.order import tasks_pass_in_order
 from labkit.gates.pools import pools_are_fair
 from labkit.gates.predictions import predictions_are_true
 from labkit.gates.promises.gate import promises_are_kept
 from labkit.gates.races import races_are_fair
-from labkit.gates.text.readmes import readmes_are_true
 from labkit.gates.starters import starter_is_pristine, starter_matches_solution
 from labkit.gates.style import style_is_uniform, types_hold
 from labkit.gates.tables import tables_earn_little
+from labkit.gates.text.edition import edition_is_true
+from labkit.gates.text.names import names_are_nouns
+from labkit.gates.text.readmes import readmes_are_true
 from labkit.gates.text.wording import wording_improves
 
 GATES: dict[str, Gate] = {

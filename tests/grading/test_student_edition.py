@@ -20,8 +20,8 @@ from labkit.cli import main
 from labkit.course.lab import TEXT_PATH, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
 from labkit.gates import GATES
-from labkit.gates.text.edition import broken_links, code_of_grader, untrue_texts
 from labkit.gates.promises.documents import commands
+from labkit.gates.text.edition import broken_links, code_of_grader, untrue_texts
 from labkit.gates.text.readmes import readmes_are_true
 from labkit.publish import edition_code, student_edition
 from labkit.publish.packing import write_folder
