@@ -63,7 +63,7 @@ def given_row(tests: Sequence[GradedTest], waits_for: str = "") -> TaskRow | Non
     failed = [test for test in ran if not test.passed]
     status = FAIL if failed else PASS if ran else NOT_RUN
     if waits_for and failed and all(test.kind is ResultKind.LOAD for test in failed):
-        # The demonstration did not show anything else than it should: it lacks a part.
+        # Nothing is wrong with a demonstration that lacks a part.
         status = f"needs {waits_for}"
     return _row(None, "demonstrations", given, status)
 
