@@ -109,6 +109,7 @@ class Lab:
         title, summary, time, difficulty, prerequisites, place: as in `lab.toml`.
         tasks: in order.
         parts: class name -> folder name of the lab that builds it.
+        starts_without_parts: whether tests that need no part run while one is missing.
         track: `core`, or `advanced`.
         given: the modules of this course that its code may import, besides Python's library.
         given_files: the other given files: programs, and the files that these read.
@@ -128,6 +129,7 @@ class Lab:
     place: int
     tasks: tuple[Task, ...]
     parts: Mapping[str, str]
+    starts_without_parts: bool = False
     track: str = "core"
     given: tuple[str, ...] = ()
     given_files: tuple[Path, ...] = ()

@@ -47,12 +47,15 @@ def run_part(lab: Lab) -> str:
     if lab.parts:
         parts = _joined([f"`{name}`" for name in lab.parts])
         numbers = [name.split("-")[1] for name in dict.fromkeys(lab.parts.values())]
-        run = f"The tests run {parts} from your lab{'s'[: len(numbers) - 1]} {_joined(numbers)}"
+        tests = "Tests that need it" if lab.starts_without_parts else "The tests"
+        run = f"{tests} run {parts} from your lab{'s'[: len(numbers) - 1]} {_joined(numbers)}"
         full = (
             f"{run} if your code passes all tests there, and from the reference solutions "
             "otherwise. `LAB_PARTS=reference` always takes the reference solutions."
         )
         edition = f"{run}, so your code must pass all tests there first."
+        if lab.starts_without_parts:
+            edition += " Other tests run without it."
         marked = ["<!-- full -->", full, "<!-- /full -->", "<!-- edition", edition, "-->"]
         # A student edition has no markers, as it has no solution.
         lines += marked if lab.solution.exists() else [edition]

@@ -52,6 +52,8 @@ def run(args: argparse.Namespace, root: Path) -> int:
     if "mutants" in parts:
         command = [sys.executable, "tests/mutants/run.py", "--jobs", str(os.cpu_count() or 1)]
         codes.append(subprocess.run(command, cwd=root, check=False).returncode)
+        command = [sys.executable, "tests/solutions/solution_mutants.py"]
+        codes.append(subprocess.run(command, cwd=root, check=False).returncode)
     return max(codes)
 
 

@@ -56,7 +56,11 @@ class CodeUnderTest:
 
     @cached_property
     def waits_for(self) -> Lab | None:
-        """The lab that has to pass first, because it builds a part that has no reference."""
+        """The lab that has to pass first, because it builds a part that has no reference; None if
+        the tests that need no part can run.
+        """
+        if self._lab.starts_without_parts:
+            return None
         return _first_without_reference(
             {name: lab for name, lab in self._labs_of_parts.items() if name not in self._parts}
         )
@@ -94,13 +98,7 @@ class CodeUnderTest:
             LoadFailure: it could not be imported, now or at an earlier call, or a part is missing.
         """
         if (first := self.waits_for) is not None:
-            names = " and ".join(
-                name for name, lab in self._labs_of_parts.items() if lab.path == first.path
-            )
-            raise LoadFailure(
-                f"{self._lab.label} builds on {names} of {first.label}, but your current "
-                f"{first.label} does not pass. Pass it first: make lab N={first.number}"
-            )
+            raise self._missing(first)
         return self._module(self._lab.label, self._implementation, self._lab)
 
     def resolve(self, name: str) -> Any:
@@ -108,6 +106,7 @@ class CodeUnderTest:
 
         Raises:
             AttributeError: neither the implementation nor a part has it.
+            LoadFailure: the implementation could not be imported, or the part is missing.
         """
         if name.startswith(GIVEN_PREFIX):
             return getattr(self._given, name.removeprefix(GIVEN_PREFIX))
@@ -115,9 +114,21 @@ class CodeUnderTest:
         if not hasattr(module, name) and name in self._parts:
             of_part = self._labs_of_parts[name]
             module = self._module(f"{self._lab.label}.{name}", self._parts[name], of_part)
+        elif not hasattr(module, name) and name in self._labs_of_parts:
+            raise self._missing(self._labs_of_parts[name])
         if not hasattr(module, name):
             raise AttributeError(f"{self._implementation.path.name} has no {name!r}")
         return getattr(module, name)
+
+    def _missing(self, first: Lab) -> LoadFailure:
+        """Return the failure of code that needs the parts of a lab that does not pass."""
+        names = " and ".join(
+            name for name, lab in self._labs_of_parts.items() if lab.path == first.path
+        )
+        return LoadFailure(
+            f"{self._lab.label} builds on {names} of {first.label}, but your current "
+            f"{first.label} does not pass. Pass it first: make lab N={first.number}"
+        )
 
     @cached_property
     def _given(self) -> ModuleType:

@@ -6,7 +6,7 @@ A test begins with readable cases and continues with cases drawn from the seed.
 import itertools
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -30,6 +30,12 @@ CALLS = [
     (r'{"n\u0061me":"h","id":7,"arguments":{"u":"\u00e3"}}', "h", r'{"u":"\u00e3"}'),
     ('{"arguments":{"name":"A","arguments":{}},"name":"i"}', "i", '{"name":"A","arguments":{}}'),
     ('{"name" : "j" ,\r\n\t"arguments"\n: {"s": "}{\u2028"} }', "j", '{"s": "}{\u2028"}'),
+    (' \t\r\n{"name":"k","arguments":{"s":"it\'s"}}\r\t ', "k", '{"s":"it\'s"}'),
+    (
+        '{"name":"l","arguments":{"e\u0301\ufeff":"\u200b\ud800"}}',
+        "l",
+        '{"e\u0301\ufeff":"\u200b\ud800"}',
+    ),
 ]
 
 # Bodies that are not calls, up to the close tag that ends them.
@@ -49,9 +55,30 @@ NOT_CALLS = [
     OPEN + F,
 ]  # fmt: skip
 
+# Bodies that are not calls, but a parser that repairs or guesses makes a call of them.
+REPAIRABLE = [
+    F + F, f"[{F}]", f'{{"function": {F}}}', f"```json\n{F}\n```", F + CLOSE.upper(), F + " don't",
+    '{"name": "f", "arguments": {},}',
+    '{"name": "f" "arguments": {}}',
+    '{"name": "f", "arguments": {} // none\n}',
+    '{"Name": "f", "Arguments": {}}',
+    '{"name ": "f", " arguments": {}}',
+    '{"name": "f", "parameters": {}}',
+    '{"name": "f", "id": "\\"", "arguments": null}',
+]  # fmt: skip
+
+# Characters that are not whitespace in JSON, though Python strips most of them.
+NO_SPACES = "\u00a0\x0b\x0c\x1c\x85\u2003\u2028\u3000\ufeff\u200b\x00"
+
+# Keys that are not `name` or `arguments`, but nearly.
+OTHER_KEYS = ["Name", "name ", "ARGUMENTS", " arguments", "parameters", "args", "function", ""]
+
 # What is drawn. No word and no bit of a text goes on with an open tag that has begun.
 LETTERS = "bdefghijkmnpqrsuvwxyz"
-TEXT_BITS = ["<", "<<tool_call", "<tool<tool", CLOSE, "\n", '"', "é🚀", "\\", "\u2028\r\n\x00"]
+TEXT_BITS = [
+    "<", "<<tool_call", "<tool<tool", CLOSE, "\n", '"', "é🚀", "\\", "\u2028\r\n\x00", " e\u0301\t",
+    "\ufeff", "a\u200db\u200b", "\u00a0\ufb01", "\ud800", "<|im_end|></s>", "\ufffd\x1b",
+]  # fmt: skip
 ESCAPED = ['"', "\\", '"</tool_call>', '\\"</tool_call>\\']
 STRING_BITS = [*ESCAPED, CLOSE, "</tool", "<", "}{", "é🚀\u2028", "\n", "[,]"]
 
@@ -123,13 +150,13 @@ def any_arguments(r, bits=("",)):
 
 def object_of(r, members):
     """Write a JSON object of these members: pairs of the sources of a key and its value."""
-    gap = r.choice(["", " ", "\n", "\t\r\n"])
+    gap = r.choice(["", " ", "\n", "\n\t"])
     return f"{{{gap}{f'{gap},'.join(f'{key}{gap}:{value}' for key, value in members)}{gap}}}"
 
 
 def any_call(r, bits=STRING_BITS):
     """Draw a call with such bits in its strings."""
-    name, arguments = r.choice(["", "São "]) + any_word(r), any_arguments(r, bits)
+    name, arguments = any_word(r), any_arguments(r, bits)
     members = r.sample([('"name"', f'"{name}"'), ('"arguments"', arguments)], 2)
     return in_tags(object_of(r, members), name, arguments)
 
@@ -158,16 +185,25 @@ def drawn(lab, count, *kinds):
     return [[kind(lab.random) for kind in kinds] for _ in range(count)]
 
 
+def overlapping_tags(r):
+    """Draw an open tag, and a close tag whose end is the start of the open tag."""
+    first = "".join(r.choices("AB", k=r.randint(2, 5)))
+    return first, r.choice(["", "/"]) + first[: r.randint(1, len(first))]
+
+
 def source_of(stream):
     """The characters of a stream."""
     return "".join(part.source for part in stream)
 
 
 def cut(r, stream, way):
-    """Cut a stream at some places: none for the `whole`, all for `single` characters, or `few`."""
+    """Cut a stream at some places: none for the `whole`, all for `single` characters, or `few`;
+    `gaps` are single characters with an empty piece before and after each.
+    """
     size = len(source_of(stream))
-    few = r.choices(range(size + 1), k=r.randint(1, 6))
-    return stream, {"whole": [], "single": [*range(1, size)], "few": few}[way]
+    every, few = range(1, size), r.randint(1, 6)
+    places = {"whole": [], "single": [*every], "gaps": [*range(size + 1)] * 2}
+    return stream, places[way] if way in places else r.sample(every, min(few, len(every)))
 
 
 def pieces_of(stream, places):
@@ -225,9 +261,24 @@ def check_streams(lab, what, streams, *ways, end=""):
     check(rule, [cut(lab.random, stream, way) for stream in streams for way in ways])
 
 
-def brings_out(lab, pieces, wanted):
+def turned(text):
+    """The text with round and pointed brackets exchanged."""
+    return text.translate(str.maketrans("<>()", "()<>"))
+
+
+def turned_events(events):
+    """The events with round and pointed brackets exchanged."""
+    return [
+        replace(event, text=turned(event.text))
+        if isinstance(event, TextDelta)
+        else replace(event, name=turned(event.name), arguments=turned(event.arguments))
+        for event in events
+    ]
+
+
+def brings_out(lab, pieces, wanted, *tags):
     """Whether a long stream gives these events, of which no call waits for the flush."""
-    trace = lab.stream(lab.new("StreamingToolParser"), pieces, watch="")
+    trace = lab.stream(lab.new("StreamingToolParser", *tags), pieces, watch="")
     right = trace.events == wanted
     return right and not any(isinstance(event, ToolCall) for event in trace.outputs[-1])
 
@@ -291,10 +342,12 @@ def test_held_suffix_len_by_definition(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_plain_text_streams_at_once(lab):
-    """Text that cannot begin a tag is emitted at once, piece by piece; an empty piece gives []."""
+    """Text that cannot begin a tag is emitted at once, piece by piece; an empty piece gives [] and
+    changes nothing.
+    """
     trace = feed(lab, ["Hello", "", ", world > 3 <"])
     expect(trace.outputs, [[TextDelta("Hello")], [], [TextDelta(", world > 3 ")]], trace)
-    check_streams(lab, "outputs", drawn(lab, 20, any_words, half_a_tag), "few")
+    check_streams(lab, "outputs", drawn(lab, 20, any_words, half_a_tag), "few", "gaps")
 
 
 @pytest.mark.task(2)
@@ -311,12 +364,17 @@ def test_possible_tag_is_held(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(3)
 def test_lookalikes_are_text(lab):
-    """Other tags, tags in other case and broken tags are text and are emitted unchanged."""
+    """Other tags, tags in other case and broken tags are text: they are emitted unchanged, and no
+    text is held for them.
+    """
     text = "a << b <tool> <TOOL_CALL> <tool_cal l> <tool_calls> < tool_call> "
     for pieces in ([text + "<tool"], list(text + "<tool")):
         trace = feed(lab, pieces)
         expect(trace.events, [TextDelta(text)], trace)
+    trace = feed(lab, ["a <TOOL", "_call> <Tool"])
+    expect(trace.outputs, [[TextDelta("a <TOOL")], [TextDelta("_call> <Tool")]], trace)
     streams = drawn(lab, 12, any_words, lookalike, any_words, half_a_tag)
+    streams += drawn(lab, 12, any_words, lambda r: Part(half_a_tag(r).source.title()))
     check_streams(lab, "outputs", streams, "whole", "single")
 
 
@@ -378,8 +436,9 @@ def test_call_one_character_at_a_time(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(6)
 def test_arguments_are_the_source_byte_for_byte(lab):
-    """Arguments are the model's own characters from { to }, with spaces, escapes and numbers as
-    written.
+    """Arguments are the model's own characters from { to }, whatever characters these are, with
+    spaces, escapes and numbers as written; spaces, tabs, CR and LF may surround every part of a
+    call.
     """
     streams = [[in_tags(*call)] for call in CALLS]
     check_streams(lab, "events", streams + drawn(lab, 40, any_call), "whole")
@@ -389,7 +448,8 @@ def test_arguments_are_the_source_byte_for_byte(lab):
 @pytest.mark.points(4)
 def test_key_order_and_extra_keys(lab):
     """Keys count at the top level only, in any order; keys and the name are JSON strings, so their
-    escapes are decoded; other keys are ignored; a name may be "".
+    escapes are decoded, as json.loads does; other keys, such as "Name" or "parameters", are
+    ignored; a name may be any string, even "".
     """
     calls = [
         ('{"arguments": {"name":"x"}, "id": "c1", "name": ""}', "", '{"name":"x"}'),
@@ -397,13 +457,21 @@ def test_key_order_and_extra_keys(lab):
         (r'{"\u006eame": "f", "argument\u0073": {}}', "f", "{}"),
         (r'{"name": " S\u00e3o \"1\"", "arguments": {}}', ' São "1"', "{}"),
         ('{"name": "arguments", "arguments": {"x": 1}}', "arguments", '{"x": 1}'),
+        (r'{"name": "a\/b\n", "arguments": {}}', "a/b\n", "{}"),
+        (r'{"name": "\ud800", "arguments": {}}', "\ud800", "{}"),
+        ('{"name": "Sa\u0303o\ufeff\u00a0", "arguments": {}}', "Sa\u0303o\ufeff\u00a0", "{}"),
+        *(
+            (f'{{"name": "f", "arguments": {{}}, "{key}": {{"name": "g"}}}}', "f", "{}")
+            for key in OTHER_KEYS
+        ),
     ]
     r = lab.random
     for _ in range(30):
-        name, source = r.choice(["", "name", f'ã "{any_word(r)}"']), any_arguments(r)
+        name, source = r.choice(["", "name", f' ã "{any_word(r)}"\t']), any_arguments(r)
         names, keys = ['"name"', r'"n\u0061me"'], ['"arguments"', r'"\u0061rgument\u0073"']
         members = [(r.choice(names), json.dumps(name)), (r.choice(keys), source)]
-        members += [(f'"{any_word(r)}"', json.dumps(any_value(r))) for _ in range(r.randint(0, 3))]
+        others = r.sample([any_word(r), *OTHER_KEYS], r.randint(0, 3))
+        members += [(f'"{key}"', json.dumps(any_value(r))) for key in others]
         calls.append((object_of(r, r.sample(members, len(members))), name, source))
     check_streams(lab, "events", [[in_tags(*call)] for call in calls], "whole")
 
@@ -467,18 +535,23 @@ def test_index_counts_calls(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_other_tags(lab):
-    """The tags are the constructor's: any two non-empty strings, even if they are special or equal,
-    overlap themselves or contain quotes.
+    """The tags are the constructor's, exactly as they are: any two non-empty strings, even if they
+    are special or equal, overlap themselves, contain quotes, or begin or end in whitespace. A close
+    tag counts if its first character is outside of strings.
     """
     r = lab.random
     tags = [("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("(.*", "$)"), ("§", "¶")]
-    tags.append(('<call n="1>', "\n\n)"))
-    for _ in range(8):
-        letters = r.sample("AB(.*$)[|^+?<>§", 2)
+    tags += [('<call n="1>', "\n\n)"), ("<c>", '"""'), ('"<', '<">'), ("\\[", "\\]"), ("[", "]")]
+    tags += [("\n[c]", "[/c]\n"), (" ", "\t"), ("\n", "\n\n"), ("<A>", "</A>"), ("^", "^")]
+    for _ in range(16):
+        letters = r.sample("AB(.*$)[]|^+?<>§\"'\\ ", 2)
         tags.append(tuple("".join(r.choices(letters, k=r.randint(1, 7))) for _ in range(2)))
     for first, last in tags:
         source = f'{{"x":{r.randrange(10**9)}}}'
-        sent = "a" + first + '{"name":"f","arguments":' + source + "}\n" + last + "b"
+        body = '{"name":"f","arguments":' + source + "}" + ("" if last.isspace() else "\n")
+        if (body + last).find(last) < len(body):
+            continue
+        sent = "a" + first + body + last + "b"
         for pieces in ([sent], list(sent)):
             trace = feed(lab, pieces, first, last)
             wanted = [TextDelta("a"), ToolCall(0, "f", source), TextDelta("b")]
@@ -489,9 +562,13 @@ def test_other_tags(lab):
 @pytest.mark.points(3)
 def test_malformed_call_is_text(lab):
     """A body that is not a call, for whatever reason, is emitted unchanged, tags included, and uses
-    no index.
+    no index; nothing is repaired: neither a comma too many, nor a key in other case, nor a call
+    inside something else. Whitespace is a space, tab, CR or LF only.
     """
-    streams = [[Part("a "), in_tags(body), Part(" b"), GOOD] for body in NOT_CALLS]
+    bodies = NOT_CALLS + REPAIRABLE
+    for char in NO_SPACES:
+        bodies += [char + F, F + char, F.replace(" ", char, 1)]
+    streams = [[Part("a "), in_tags(body), Part(" b"), GOOD] for body in bodies]
     streams += drawn(lab, 40, any_words, no_call, any_words, plain_call)
     check_streams(lab, "events", streams, "whole")
 
@@ -499,45 +576,79 @@ def test_malformed_call_is_text(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_nan_and_infinity_are_not_json(lab):
-    """NaN, Infinity and -Infinity are not JSON (RFC 8259), so a body that contains one is text."""
+    """NaN, Infinity and -Infinity are not JSON (RFC 8259), so a body that contains one outside of
+    strings is text, even in a value that does not count. In a string they are data, and 1e999 is
+    a JSON number.
+    """
     r, numbers = lab.random, ["NaN", "Infinity", "-Infinity"]
     sources = [f'{{"x": {number}}}' for number in numbers]
     for _ in range(12):
         members = [('"a"', json.dumps(any_value(r))), (f'"{any_word(r)}"', r.choice(numbers))]
         sources.append(object_of(r, r.sample(members, 2)))
     bodies = ['{"name": "f", "arguments": ' + source + "}" for source in sources]
+    for key in ("id", "name", "arguments"):
+        bodies.append(f'{{"{key}": {r.choice(numbers)}, "name": "f", "arguments": {{}}}}')
     check_streams(lab, "events", [[in_tags(body), plain_call(r)] for body in bodies], "whole")
+    sources = ['{"x": 1e999}', '{"x": [-1e999, 1E+400]}', *(f'{{"{x}": "{x}"}}' for x in numbers)]
+    calls = [in_tags(f'{{"name": "NaN", "arguments": {x}}}', "NaN", x) for x in sources]
+    check_streams(lab, "events", [[call] for call in calls], "whole")
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_malformed_call_is_not_scanned_again(lab):
     """An open tag inside a body that was not a call does not start one; a call after that body
-    still counts.
+    still counts. The end of a close tag is never the start of an open tag.
     """
     streams = [[Part("oops "), GOOD, GOOD], *drawn(lab, 10, any_words, plain_call, plain_call)]
     streams = [[in_tags(source_of(begin).removesuffix(CLOSE)), end] for *begin, end in streams]
     check_streams(lab, "events", streams, "whole")
+    r = lab.random
+    for first, last in [("@@", "@@"), ("AB", "/A"), *(overlapping_tags(r) for _ in range(10))]:
+        rest = next(
+            first[size:] for size in range(len(first), 0, -1) if last.endswith(first[:size])
+        )
+        for body, calls in (("no", []), (F, [ToolCall(0, "f", "{}")])):
+            more = rest + F + last + "z"
+            trace = feed(lab, [first + body + last, more], first, last)
+            found = [event for event in trace.events if isinstance(event, ToolCall)]
+            expect(found, calls, trace, "calls")
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_what_python_cannot_read_is_text(lab):
-    """A body with a number too long for Python's `json`, or with 90,000 levels of nesting, is also
-    text: no input makes feed raise. 200 levels are read.
+    """A body with a whole number of 4,301 digits or more, in any value and with or without a minus,
+    is also text, and so is one with 90,000 levels of nesting: no input makes feed raise. 200 levels
+    are read, and so are any number of brackets side by side or in strings, 4,300 digits, and
+    fractions, exponents and strings of any length.
     """
     r = lab.random
-    values = ["1" + "0" * 5_000, "[" * 100_000 + "]" * 100_000]
-    values += ["1" * r.randint(4_301, 9_000), "[" * r.randint(90_000, 110_000)]
-    for value in values:
-        stream = [in_tags('{"name": "f", "arguments": {"x": ' + value + "}}"), plain_call(r)]
+    long = "1" * r.randint(4_302, 9_000)
+    values = ["1" + "0" * 5_000, "[" * 100_000 + "]" * 100_000, "1" * 4_301, "-" + "9" * 4_301]
+    values += [long, "[" * r.randint(90_000, 110_000), "[" + "[]," * 90_500 + "[" * 90_500]
+    bodies = ['{"name": "f", "arguments": {"x": ' + value + "}}" for value in values]
+    for key in ("id", "name", "arguments"):
+        bodies.append(f'{{"{key}": {r.choice(["", "-"])}{long}, "name": "f", "arguments": {{}}}}')
+    for body in bodies:
+        stream = [in_tags(body), plain_call(r)]
         trace = feed(lab, [source_of(stream)])
         expect(trace.events, events_of(stream), trace)
     # Two levels are the body's object and the arguments.
-    for levels in (198, r.randint(100, 198)):
-        arguments = '{"x": "[", "y": ' + "[" * levels + "]" * levels + "}"
-        deep = in_tags(f'{{"name": "f", "arguments": {arguments}}}', "f", arguments)
-        stream = [deep, in_tags("{}")]
+    values = ["[" * levels + "]" * levels for levels in (198, r.randint(100, 198))]
+    values += [
+        "1" * 4_300,
+        "-" + "9" * 4_300,
+        "0." + long,
+        f"1.{long}e-7",
+        "-2e99999999999999999999",
+    ]
+    many = r.randint(201, 999)
+    values += [f'"{long}"', "[" + "[],{}," * many + "0]", f'"\\"{"[{" * many}"', f'"]{"[" * many}"']
+    for value in values:
+        arguments = '{"x": "[", "y": ' + value + "}"
+        call = in_tags(f'{{"name": "f", "arguments": {arguments}}}', "f", arguments)
+        stream = [call, in_tags("{}")]
         trace = feed(lab, [source_of(stream)])
         expect(trace.events, events_of(stream), trace)
 
@@ -545,11 +656,17 @@ def test_what_python_cannot_read_is_text(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_unfinished_call_is_text_at_flush(lab):
-    """At flush an unfinished call is text, open tag included; no character is added to it."""
+    """At flush an unfinished call is text, open tag included; no character is added or lost, and
+    no call in it counts.
+    """
     sources = [
         '<tool_call>{"name": "f", "arguments": {"x": 1}}',
         '<tool_call>{"x": "</tool_call>',
         '<tool_call>{"name": "f", "arguments": {}}</tool',
+        "<tool_call> \n",
+        '<tool_call>{"name": "f", "arguments": {}}\r\n',
+        '<tool_call>{"name": "f\ufeff',
+        OPEN + '{"x": "' + CLOSE + GOOD.source,
     ]
     for (call,) in drawn(lab, 12, lambda r: any_call(r, [CLOSE, "</tool"])):
         sources.append(call.source[: lab.random.randrange(len(OPEN), len(call.source))])
@@ -591,7 +708,8 @@ def test_flush_ends_the_stream(lab):
     first = in_tags(r'{"name":"q","arguments":{"s":"\"}\\"}}')
     call = in_tags(f'{{"":"{CLOSE}","name":"f","arguments":{{}}}}', "f", "{}")
     places = range(len(first.source))
-    cases = [(first, place, [Part("_call>"), call, Part("b")]) for place in places]
+    seconds = [Part("_call>"), call, Part("b")], [in_tags(""), GOOD]
+    cases = [(first, place, second) for second in seconds for place in places]
     for first, *second in drawn(lab, 20, plain_call, any_words, plain_call, any_words):
         cases.append((first, lab.random.randrange(len(first.source)), second))
     check(rule, cases)
@@ -600,25 +718,35 @@ def test_flush_ends_the_stream(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_index_restarts_after_flush(lab):
-    """`index` is the position of a call in its stream: after flush it counts from 0 again."""
+    """`index` is the position of a call in its stream: after flush it counts from 0 again, whether
+    flush returns held text or [].
+    """
 
     def rule(streams):
-        calls = [(("feed", source_of(stream)), ("flush",)) for stream in streams]
+        calls = [(("feed", source_of(stream) + end), ("flush",)) for stream, end in streams]
         trace = lab.script(lab.new("StreamingToolParser"), itertools.chain(*calls), watch="")
-        wanted = itertools.chain(*((events_of(stream), []) for stream in streams))
-        expect(trace.outputs, [*wanted], trace)
+        wanted = [events_of(stream) for stream, _ in streams]
+        expect(trace.outputs[::2], wanted, trace, "feed returned")
 
     r = lab.random
-    cases = [[[plain_call(r)] * r.randint(1, 3) for _ in range(4)] for _ in range(8)]
-    check(rule, [[[GOOD], [GOOD, GOOD], [GOOD]], *cases])
+    ends = ["", "<to", OPEN, OPEN + '{"a":']
+    cases = [[([GOOD], end), ([GOOD, GOOD], ""), ([GOOD], "")] for end in ends]
+    for _ in range(8):
+        cases.append([([plain_call(r)] * r.randint(1, 3), r.choice(ends)) for _ in range(4)])
+    check(rule, cases)
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_property_chunk_invariant(lab):
-    """complete, chunk-invariant: a stream gives the same events however it is cut."""
+    """complete, chunk-invariant: a stream gives the same events however it is cut, with empty
+    pieces or without, and no character is changed, whatever it is.
+    """
+    bits = [[Part(bit)] for bit in TEXT_BITS]
+    check_streams(lab, "events", [[GOOD, Part("\n")], *bits], "whole", end="flush")
+    check_streams(lab, "events", [*bits, [in_tags(*CALLS[4])]], "gaps", end="flush")
     streams = [any_stream(lab.random) for _ in range(50)]
-    check_streams(lab, "events", streams, "whole", "single", *["few"] * 6, end="flush")
+    check_streams(lab, "events", streams, "whole", "single", *["few"] * 4, end="flush")
 
 
 @pytest.mark.task(4)
@@ -631,13 +759,21 @@ def test_property_eager(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(5)
 def test_property_isolated(lab):
-    """isolated: parsers fed in turns give, piece by piece, what each gives alone."""
+    """isolated: parsers fed in turns, each with tags of its own, give, piece by piece, what each
+    gives alone.
+    """
 
     def rule(cases):
+        # Every second parser reads the same with round and pointed brackets exchanged.
         pieces = [pieces_of(*case) for case in cases]
-        new = [lab.new("StreamingToolParser")] * len(cases)
-        for trace, case in zip(lab.interleave(new, pieces, "flush"), cases, strict=True):
-            expect(outputs_of(trace)[:-1], steps_of(*case)[0], trace)
+        pieces[1::2] = [[*map(turned, own)] for own in pieces[1::2]]
+        new = [lab.new("StreamingToolParser"), lab.new("StreamingToolParser", *map(turned, TAGS))]
+        traces = lab.interleave((new * len(cases))[: len(cases)], pieces, "flush")
+        for number, (trace, case) in enumerate(zip(traces, cases, strict=True)):
+            outputs = steps_of(*case)[0]
+            if number % 2:
+                outputs = [*map(turned_events, outputs)]
+            expect(outputs_of(trace)[:-1], outputs, trace)
 
     r = lab.random
     say = [Part("a "), in_tags(*CALLS[3]), Part("b")]
@@ -653,27 +789,53 @@ def test_property_isolated(lab):
 @pytest.mark.points(4)
 @pytest.mark.timeout(8)
 def test_property_linear_in_a_call(lab):
-    """linear: the work for a piece does not grow with the call that is open; one with 3,200,000
-    characters of arguments, in 34,000 to 40,000 pieces, finishes well within the time limit.
+    """linear: the work for a piece does not grow with the call that is open, whether the piece ends
+    inside a string, after a bracket or in half a close tag; a call with 3,200,000 characters of
+    arguments, in 34,000 to 40,000 pieces, finishes well within the time limit.
     """
     count = lab.random.randint(34_000, 40_000)
-    piece = '"call(</tool_cal' + HOSTILE[: 3_200_000 // count - 17] + "\\"
-    start, end = '{"code": "🚀\\', '""}'
-    first, last = OPEN + '{"name": "w", "arguments": ' + start, end + "}" + CLOSE
-    wanted = [ToolCall(0, "w", start + piece * count + end), TextDelta(".")]
-    same = brings_out(lab, [first, *[piece] * count, last, "."], wanted)
+    size = 3_200_000 // count
+    hostile = '"call(' + HOSTILE[: size - 7] + "\\"
+    plain = HOSTILE[:size]
+    values = "[1.5e-7, 1234567890123456789, null, {}", ", -0.25, false, 987654321098765432]],\n"
+    rows = ["[" + values[0].rjust(size - 1), values[1].rjust(size)]
+    third = count // 3
+    first, last = OPEN + '{"name": "w", "arguments": ', "}\n" + CLOSE
+    parts = ['{"code": "🚀\\', *[hostile] * third, '""', ', "plain": "', *[plain] * third, '"']
+    parts += [', "rows": [\n', *rows * (third // 2), "[]]}"]
+    wanted = [ToolCall(0, "w", "".join(parts)), TextDelta(".")]
+    same = brings_out(lab, [first, *parts, last, "."], wanted, OPEN, "\n" + CLOSE)
     expect(same, True, f"a call of 3,200,000 characters in {count:,} pieces: one ToolCall")
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(4)
+@pytest.mark.points(2)
+@pytest.mark.timeout(8)
+def test_property_linear_in_a_piece(lab):
+    """linear: the work for one huge piece grows with its length, however many bodies are in it, and
+    however many keys, strings and escapes a body has; 3,500,000 characters finish well within the
+    time limit.
+    """
+    count = lab.random.randint(27_000, 29_000)
+    texts = HOSTILE * 9_000 + in_tags("_tool_🚀").source * count
+    strings = r'"call\n(_tool\\"' + ", []" * 2
+    source = '{"x": [' + f"{strings}, " * 10_000 + '"' + HOSTILE * 10_000 + '"]}'
+    keys = '"🚀": 7,' * 36_000
+    call = in_tags(f'{{{keys} "name": "w", "arguments": {source}}}', "w", source)
+    wanted = [TextDelta(texts), ToolCall(0, "w", source), TextDelta(".")]
+    same = brings_out(lab, [texts + call.source + "."], wanted)
+    expect(same, True, f"{count:,} bodies and a long call in one piece: text and one ToolCall")
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
 @pytest.mark.timeout(8)
 def test_property_linear_in_a_stream(lab):
-    """linear: the work for a piece does not grow with the emitted text; 3,000,000 characters of
-    text with 1,600 to 2,000 calls in it, in 40,000 pieces, finish well within the time limit.
+    """linear: the work for a piece does not grow with the emitted text; 3,600,000 characters of
+    text with 1,600 to 2,000 calls in it, in 20,000 pieces, finish well within the time limit.
     """
     count = lab.random.randint(1_600, 2_000)
-    texts = ["call(<tool_cal" + HOSTILE[:56] + "<tool"] * (40_000 // count - 2)
+    texts = ["call(<tool_cal" + (HOSTILE * 2)[:205] + "<tool"] * (20_000 // count - 2)
     wanted = events_of([Part("🚀" + "".join(texts)), GOOD] * count + [Part(".")])
     same = brings_out(lab, [*["🚀", *texts, GOOD.source] * count, "."], wanted)
     expect(same, True, f"{count:,} calls in a long text: text and calls in turns")

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 class ByteTokenizer:
     """Ids 0-255 are the bytes of UTF-8 text; 256, 257 and 258 are BOS, EOS and PAD.
 
+    No call of any method depends on another, one that raised included.
+
     >>> tokenizer = ByteTokenizer()
     >>> tokenizer.encode("é!", add_special_tokens=True)
     [256, 195, 169, 33]
@@ -23,7 +25,9 @@ class ByteTokenizer:
     vocab_size = 259
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
-        """Return the ids of `text`: its UTF-8 bytes, one id each.
+        """Return the ids of `text`: its UTF-8 bytes, one id each, in time linear in their number.
+
+        The list is new, and the caller's to change.
 
         Args:
             text: any text. The name of a special token is plain text: `"<eos>"` is five characters.
@@ -65,8 +69,8 @@ class ByteTokenizer:
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Return the text of a whole sequence of ids.
 
-        Ill-formed bytes become U+FFFD, one per maximal subpart, as `errors="replace"` does. No
-        call depends on earlier calls.
+        Ill-formed bytes become U+FFFD, one per maximal subpart, as `errors="replace"` does. The
+        time is linear in the number of ids.
 
         Args:
             ids: ids 0-258, in a list or a tuple, which is never changed.

@@ -68,7 +68,10 @@ class StreamingDetokenizer:
 
     @property
     def held(self) -> bytes:
-        """The bytes that can still become a character with the next bytes, at most 3."""
+        """The bytes that can still become a character with the next bytes, at most 3.
+
+        Reading it changes nothing.
+        """
         return self._held
 
     def feed(self, token_id: int) -> str:
@@ -76,7 +79,8 @@ class StreamingDetokenizer:
 
         The text of a stream, flush included, is that of `bytes.decode("utf-8", "replace")`. Each
         character is emitted with the byte that completes it, and each U+FFFD with the byte that
-        makes it certain. Only bytes that can still become a character are held.
+        makes it certain. Only bytes that can still become a character are held, and nothing that
+        has been emitted is kept.
 
         >>> detokenizer = StreamingDetokenizer()
         >>> detokenizer.feed(0xE2), detokenizer.held

@@ -13,16 +13,19 @@ class StopStringMatcher:
     """Pass text through until a stop string completes.
 
     The stop that *ends first* wins; if several end at the same character, the longest wins. Stops
-    are compared character by character, exactly as they are.
+    are compared character by character, exactly as they are: a stop may have any character of
+    Python's `str`, even half of a surrogate pair, and any character may follow it.
 
     Args:
-        stops: non-empty strings in a list, a tuple or another collection, which is not changed.
-            Without stops, all text passes at once.
+        stops: non-empty strings in a list, a tuple or another collection such as a set, which is
+            not changed. The matcher keeps its own copy: what the caller does to the list later
+            changes nothing. Without stops, all text passes at once.
         include_stop: emit the stop too. Then no text is ever held.
 
     Raises:
-        ValueError: `stops` is a bare `str` (the message shows the list to write, such as
-            `["END"]`), or one of the stops is empty.
+        ValueError: `stops` is a bare `str`, even an empty one (the message shows the list to
+            write, such as `["END"]`, or `[stops]` as Python or JSON writes it), or one of the
+            stops is empty.
 
     >>> matcher = StopStringMatcher(["END"])
     >>> [matcher.feed(piece) for piece in ("so E", "N", "D of it")]
@@ -54,6 +57,8 @@ class StopStringMatcher:
 
     def feed(self, text: str) -> str:
         """Take the next piece of text, of any length; return the text that is now certain.
+
+        Text is emitted unchanged: no space, line ending or invisible character is lost or replaced.
 
         Returns:
             If a stop completes in this piece, the text up to the stop (with `include_stop`, up to

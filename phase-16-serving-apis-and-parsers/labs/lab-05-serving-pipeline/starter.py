@@ -11,14 +11,15 @@ from mini_vllm.text.events import TextDelta, ToolCall
 class ServingPipeline:
     """Detokenizer, stop matcher and tool parser as one stream.
 
-    The three parts are passed in, each fresh: they are `self._detokenizer` and so on. Import
-    nothing from other labs.
+    The three parts are passed in, each fresh: they, and not copies, are `self._detokenizer` and so
+    on. Import nothing from other labs.
 
     Args:
         detokenizer: has `feed(token_id) -> str`, `flush() -> str`, `held: bytes`.
         stop_matcher: has `feed(text) -> str`, `flush() -> str`, `matched: str | None`, `held: str`.
         tool_parser: has `feed(text) -> list`, `flush() -> list`, `held: str`.
-        eos_token_id: the id that ends the stream. Its text, if it has any, is not shown.
+        eos_token_id: the id that ends the stream. Its text, if it has any, is not shown. Which
+            other ids have text depends on the detokenizer.
 
     >>> pipeline = ServingPipeline(
     ...     StreamingDetokenizer(), StopStringMatcher(["END"]), StreamingToolParser()
@@ -50,14 +51,14 @@ class ServingPipeline:
 
     @property
     def held(self) -> dict[str, Any]:
-        """The bytes or text that each layer holds now, by its name.
+        """The bytes or text that each layer holds now, by its name, in a new dictionary.
 
         The names are `detokenizer`, `stop_matcher` and `tool_parser`.
         """
         raise NotImplementedError("lab-05 task 1: held")
 
     def feed(self, token_id: int) -> list[TextDelta | ToolCall]:
-        """Feed one token; return the events that are now certain.
+        """Feed one token; return the events that are now certain, in a new list.
 
         EOS, or a stop string that completes, ends the stream here: the list then also has the
         events of the text that the layers still held, and the layers are empty. Text that a layer

@@ -17,6 +17,8 @@ _MOST_WAITING = 3
 # The tokens at the end of a prompt to begin with: up to three of its unfinished character, up to
 # three of a character that the window cuts, and two that remain.
 _TAIL = 8
+# The ids at the end of a prompt among which these tokens are looked for.
+_MOST_EXAMINED = 64
 
 
 class Tokenizer(Protocol):
@@ -29,13 +31,14 @@ class Tokenizer(Protocol):
 class IncrementalDetokenizer:
     r"""Turn tokens into the text that they add to a prompt, one token at a time.
 
-    All text that `push` and `flush` return, joined, is the text that `decode(prompt + output)` has
-    beyond `decode(prompt)`. If the prompt ends inside a character, that character is emitted whole;
-    no other text of the prompt is emitted.
+    For well-formed text, all text that `push` and `flush` return, joined, is the text that
+    `decode(prompt + output)` has beyond `decode(prompt)`. If the prompt ends inside a character,
+    that character is emitted whole; no other text of the prompt is emitted.
 
     Args:
         tokenizer: only its `decode(ids)` is used.
-        prompt_ids: the tokens before the output; only the last of them are examined.
+        prompt_ids: the tokens before the output. They are read when the stream is made, and only
+            the last of them are read.
 
     >>> class Utf8:
     ...     def decode(self, ids):
@@ -62,7 +65,8 @@ class IncrementalDetokenizer:
         A character is emitted with the token that completes it, and complete text before an
         unfinished end at once. A U+FFFD that the model wrote looks like such an end: it is emitted
         when other text follows, and at most three tokens of text late. An id without text gives
-        `""` and changes nothing, even inside a character. After `flush` every token gives `""`.
+        `""` and changes nothing, even inside a character. A token such as `▁`, which is empty only
+        at the start of a text, is not an id without text. After `flush` every token gives `""`.
 
         >>> class Utf8:
         ...     def decode(self, ids):
@@ -108,7 +112,7 @@ class IncrementalDetokenizer:
 
     def _begin(self, prompt_ids: Sequence[int]) -> None:
         """Push the last tokens of the prompt and drop their text, as if the stream began there."""
-        with_text = filter(self._has_text, reversed(prompt_ids))
+        with_text = filter(self._has_text, reversed(prompt_ids[-_MOST_EXAMINED:]))
         tail = [*islice(with_text, _TAIL)][::-1]
         start = self._clean_start(tail) if len(tail) == _TAIL else 0
         for token_id in tail[start:]:

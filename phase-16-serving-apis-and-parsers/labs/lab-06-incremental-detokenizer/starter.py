@@ -22,13 +22,14 @@ class Tokenizer(Protocol):
 class IncrementalDetokenizer:
     r"""Turn tokens into the text that they add to a prompt, one token at a time.
 
-    All text that `push` and `flush` return, joined, is the text that `decode(prompt + output)` has
-    beyond `decode(prompt)`. If the prompt ends inside a character, that character is emitted whole;
-    no other text of the prompt is emitted.
+    For well-formed text, all text that `push` and `flush` return, joined, is the text that
+    `decode(prompt + output)` has beyond `decode(prompt)`. If the prompt ends inside a character,
+    that character is emitted whole; no other text of the prompt is emitted.
 
     Args:
         tokenizer: only its `decode(ids)` is used.
-        prompt_ids: the tokens before the output; only the last of them are examined.
+        prompt_ids: the tokens before the output. They are read when the stream is made, and only
+            the last of them are read.
 
     >>> class Utf8:
     ...     def decode(self, ids):
@@ -40,8 +41,9 @@ class IncrementalDetokenizer:
 
     def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int]) -> None:
         self._decode = tokenizer.decode
-        # The tokens whose text has been emitted, as far as the next ones need them.
-        self._context = [*prompt_ids]
+        # The tokens whose text has been emitted, as far as the next ones need them. Task 3 begins
+        # here with `prompt_ids`.
+        self._context: list[int] = []
         # The held tokens: their text has not been emitted, or not all of it.
         self._waiting: list[int] = []
 
@@ -51,7 +53,8 @@ class IncrementalDetokenizer:
         A character is emitted with the token that completes it, and complete text before an
         unfinished end at once. A U+FFFD that the model wrote looks like such an end: it is emitted
         when other text follows, and at most three tokens of text late. An id without text gives
-        `""` and changes nothing, even inside a character. After `flush` every token gives `""`.
+        `""` and changes nothing, even inside a character. A token such as `▁`, which is empty only
+        at the start of a text, is not an id without text. After `flush` every token gives `""`.
 
         >>> class Utf8:
         ...     def decode(self, ids):

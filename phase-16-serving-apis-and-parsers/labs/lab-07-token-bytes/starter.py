@@ -15,12 +15,14 @@ def token_bytes(
         vocabulary: the tokens by id, as the tokenizer spells them; None for an id without a token.
         kind: how it spells bytes. `"byte_level"`: each character is a byte, by GPT-2's map; a token
             with any other character in it is plain text. `"byte_fallback"`: a token like `<0xE4>`,
-            with two hexadecimal digits, is that byte; in all other tokens every `▁` (U+2581) is a
-            space.
-        special: the ids whose token is plain text, whatever its characters.
+            with two hexadecimal digits, upper or lower case, is that byte; in all other tokens
+            every `▁` (U+2581) is a space.
+        special: the ids whose token is plain text, whatever its characters. Ids that the vocabulary
+            does not have are ignored.
 
     Returns:
-        For each id its bytes, which for plain text are its UTF-8; None if the vocabulary has None.
+        A new list: for each id its bytes, which for plain text are its UTF-8; None if the
+        vocabulary has None.
 
     Raises:
         ValueError: `kind` is neither of the two; the message contains it.
@@ -44,13 +46,16 @@ class TokenDetokenizer:
     ids that are skipped.
 
     Args:
-        table: the bytes of each id, as `token_bytes` returns them.
+        table: the bytes of each id, as `token_bytes` returns them. Many streams share it: it is
+            neither changed nor copied.
         special: the ids of special tokens.
         skip_special_tokens: whether special tokens are left out of the text.
-        prompt_ids: the ids before the stream. Their text is not emitted, except for a character
-            that they begin and the stream completes: it is emitted whole.
+        prompt_ids: the ids before the stream. They are read when the stream is made, and only the
+            last of them are read. Their text is not emitted, except for a character that they begin
+            and the stream completes: it is emitted whole. If the stream breaks it off, it is one
+            U+FFFD.
         strip_first_space: leave out one space where the text begins, as Llama 2's decoder does.
-            A prompt that has text begins the text.
+            A prompt that has text, or half a character, begins the text.
 
     >>> detokenizer = TokenDetokenizer([b" caf", b"\xc3", b"\xa9!", b"<s>"], special=frozenset({3}))
     >>> [detokenizer.feed(token_id) for token_id in (0, 1, 3, 2)]

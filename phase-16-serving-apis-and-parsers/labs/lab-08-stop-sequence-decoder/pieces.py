@@ -1,7 +1,11 @@
-"""The detokenizer that this lab hands to the code under test; it is easy to follow."""
+"""The detokenizer that this lab hands to the code under test.
+
+Some tests call the decoder as an engine does, with an iterator.
+"""
 
 import codecs
 from collections.abc import Sequence
+from typing import Any
 
 
 class Pieces:
@@ -32,3 +36,52 @@ class Pieces:
         text = self._decoder.decode(b"", final=True)
         self._decoder.reset()
         return text
+
+
+class Caller:
+    """A caller of a decoder: it takes bursts from iterators, and keeps all results.
+
+    Args:
+        decoder: the code under test.
+    """
+
+    def __init__(self, decoder: Any) -> None:
+        self._decoder = decoder
+        self._results: list[Any] = []
+        self._last: Any = None
+
+    @property
+    def results(self) -> list[Any]:
+        """The results of all bursts, as they are now."""
+        return [*self._results]
+
+    def take_from(self, *token_ids: int) -> list[int]:
+        """Hand over an iterator of these ids as a burst; return the ids that are left in it."""
+        ids = iter(token_ids)
+        self._results.append(self._decoder.process_many(ids))
+        return [*ids]
+
+    def repeat(self, token_id: int, count: int) -> str:
+        """Process an id this many times; return all text."""
+        texts = []
+        for _ in range(count):
+            self._last = self._decoder.process(token_id)
+            texts.append(self._last.text)
+        return "".join(texts)
+
+    @property
+    def last(self) -> Any:
+        """The last output of `repeat`."""
+        return self._last
+
+    def burst(self, token_id: int, count: int, *more: int) -> tuple[str, Any]:
+        """Process a burst of this many equal ids and more ids; return all text, and the number of
+        ids that were taken.
+        """
+        outputs, taken = self._decoder.process_many([token_id] * count + [*more])
+        return "".join(output.text for output in outputs), taken
+
+    def append(self, value: int) -> None:
+        """Change all lists that were returned: append a value."""
+        for outputs, _ in self._results:
+            outputs.append(value)

@@ -17,7 +17,8 @@ class ReasoningSplitter:
     """Separate a model's reasoning from its answer.
 
     Args:
-        open_tag, close_tag: non-empty.
+        open_tag, close_tag: any two non-empty strings, even equal, overlapping themselves, or
+            beginning with white space. Case counts.
         starts_inside: the open tag is part of the prompt, so the stream begins with reasoning.
 
     Raises:
@@ -47,7 +48,8 @@ class ReasoningSplitter:
 
         The open tag counts only at the start of a stream, and not if the stream starts inside.
         White space before the tag is dropped with it. Everything between it and the first close tag
-        is reasoning; everything else is text. Both are passed through unchanged.
+        is reasoning; everything else is text. Both are passed through unchanged. No text is ever
+        empty.
 
         >>> splitter = ReasoningSplitter(starts_inside=True)
         >>> splitter.feed("so.</thi"), splitter.held
@@ -112,10 +114,11 @@ class StreamingCallParser:
 
     A call is the open tag, a JSON object with a string `name` and an object `arguments`, each once
     and in either order, and the close tag. White space may surround the object. Other members are
-    skipped.
+    skipped, even if a key repeats. Keys are compared as decoded, exactly.
 
     Args:
-        open_tag, close_tag: non-empty.
+        open_tag, close_tag: any two non-empty strings, even equal, overlapping themselves, or
+            beginning with white space. Case counts.
 
     Raises:
         ValueError: a tag is empty.

@@ -27,6 +27,8 @@ OPEN, CLOSE = "<tool_call>", "</tool_call>"
 THINK, ANSWER = "<think>", "</think>"
 SPACE = " \t\n\r"
 START = CallStart(0, None, "f")
+# The characters of a piece in the tests of cost.
+SIZE = 50
 # Stands for any reason, which is in words.
 WHY = "..."
 NAMED = '{"name": "f"', START
@@ -35,8 +37,45 @@ HOSTILE = "_to_a_local_tool_to_call_all" * 4
 
 # Bits for random texts. No word and no bit continues an incomplete open tag.
 LETTERS = "bdefghijkmnpqrsuvwxyz"
-TEXT_BITS = ["<", "<<tool_call", "<tool<tool", CLOSE, "\n", '"', "é🚀", "\\", "{}", "\u2028\x00"]
-STRING_BITS = ['"', "\\", CLOSE, OPEN, "</tool", "}{", "[]:,", "é🚀\u2028", "\n", '\\"']
+# Text that another program might change: normalise, strip, or take for something else.
+ODD = [
+    "\ufeff",
+    "e\u0301",
+    "\u212b",
+    "\ufb01",
+    "\u00a0",
+    "\u200b",
+    "\r\n",
+    "\u2028\x85",
+    "\x00",
+    " ",
+]
+TEXT_BITS = [
+    "<",
+    "<<tool_call",
+    "<tool<tool",
+    CLOSE,
+    "\n",
+    '"',
+    "é🚀",
+    "\\",
+    "{}",
+    OPEN.upper(),
+    *ODD,
+]
+STRING_BITS = ['"', "\\", CLOSE, OPEN, "</tool", "}{", "[]:,", "é🚀", "\n", '\\"', *ODD]
+# Digits for `int` and `str.isdigit`, but not for JSON.
+DIGITS = "\u0662\u0967\uff12\U0001d7da"
+# Keys that only resemble those of a call.
+NEAR = [
+    "Name", "NAME", " name", "name ", "arguments\n", "Arguments", "parameters", "args", "argument",
+    "function", "names", "na\u200bme", "n\u0430me", "\uff4e\uff41\uff4d\uff45", "name\x00", "",
+]  # fmt: skip
+# Tags are data. Some overlap themselves, are equal, or begin or end with white space.
+TAGS = [
+    ("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("ababc", "aab"), ("(.*", "$)"),
+    ("§", "\n\n)"), ("\n<t>", "\n</t>\n"), ("<t>\n", "</t> "),
+]  # fmt: skip
 JUNK = ['"', "\\", "{", "}}", OPEN, "</tool", "<", " ", "é", "1", "\n", '{"name": "g"}']
 
 
@@ -234,11 +273,14 @@ def a_call(name, arguments, *others, names_first=True, r=None):
 
 GOOD = a_call('"f"', "{}")
 SAY = a_call('"say"', '{"s": "</tool_call>"}')
+QUOTE = a_call('"f"', '{"s": "\\"</tool_call>"}')
+UNENDED = Part(QUOTE.source[:-1], QUOTE.at, len(QUOTE.source) - 1)
 
 
 def any_others(r, bits=("",)):
-    """Draw members that do not count."""
-    return [(f'"{any_word(r)}"', any_value(r, bits)) for _ in range(r.choice([0, 0, 1, 2]))]
+    """Draw members that do not count; a key may repeat."""
+    keys = [any_string(r), json.dumps(r.choice(NEAR), ensure_ascii=r.choice([True, False]))]
+    return [(r.choice(keys), any_value(r, bits)) for _ in range(r.choice([0, 0, 1, 2, 3]))]
 
 
 def any_call(r, bits=STRING_BITS, names_first=None):
@@ -271,6 +313,26 @@ def broken_call(r):
     return Part(source, {**at, len(source) - 1: [Malformed(0, "", WHY)]}, len(source))
 
 
+def unclosed_call(r):
+    """Draw a call that lacks its last brace, or its last two: its close tag breaks it."""
+    call = plain_call(r)
+    place = len(call.source.removesuffix("}" + CLOSE)) - r.randint(0, 1)
+    at = {where: events for where, events in call.at.items() if where < place}
+    source = call.source[:place] + CLOSE
+    return Part(source, {**at, len(source) - 1: [Malformed(0, "", WHY)]}, len(source))
+
+
+def any_tags(r):
+    """Draw a pair of tags of a few letters."""
+    letters = r.sample("AB(.*$)|^+?<>§\n ", 2)
+    return tuple("".join(r.choices(letters, k=r.randint(1, 7))) for _ in range(2))
+
+
+def start_of(r, tag):
+    """Draw one or two incomplete tags."""
+    return "".join(tag[: r.randrange(len(tag))] for _ in range(r.randint(1, 2)))
+
+
 def any_text(r):
     """Draw a text of words, incomplete open tags, and other bits."""
     begun = OPEN[: r.randrange(1, len(OPEN))]
@@ -285,7 +347,7 @@ def any_words(r):
 
 def any_stream(r):
     """Draw 1 to 5 parts of any kind."""
-    kinds = [any_text, any_call, any_call, broken_call]
+    kinds = [any_text, any_call, any_call, broken_call, unclosed_call]
     return [r.choice(kinds)(r) for _ in range(r.randint(1, 5))]
 
 
@@ -334,12 +396,19 @@ def numbered(event, index, held):
 
 
 def merged(events):
-    """The events with adjacent texts of one kind joined, and without the wording of a reason."""
+    """The events with adjacent texts of one kind joined, and without the reasons."""
     return [
-        replace(event, reason=WHY if event.reason.strip() else "")
-        if isinstance(event, Malformed) else event
+        replace(event, reason=WHY) if isinstance(event, Malformed) else event
         for event in joined(events)
-    ]  # fmt: skip
+    ]
+
+
+def expect_reasons(trace):
+    """Expect a reason that is not empty in each Malformed."""
+    for number, out in enumerate(trace.outputs):
+        reasons = [event.reason for event in out if isinstance(event, Malformed)]
+        good = [isinstance(reason, str) and bool(reason.strip()) for reason in reasons]
+        expect(good, [True] * len(good), trace, "whether each reason has words", at=number)
 
 
 def cut(r, stream, way):
@@ -421,17 +490,19 @@ def test_empty_tags_are_rejected(lab):
 # Task 1
 
 
-def splits(text, inside, ended=False):
+def splits(text, inside, tags=(THINK, ANSWER), ended=False):
     """The certain reasoning of a text, its certain answer, and the held text."""
+    first, last = tags
     if not inside:
-        bare = text.lstrip(SPACE)
-        if THINK.startswith(bare) and bare != THINK:
+        starts = range(len(text) - len(text.lstrip(SPACE)) + 1)
+        place = next((n for n in starts if text.startswith(first, n)), None)
+        if place is None and any(first.startswith(text[n:]) for n in starts):
             return ("", text, "") if ended else ("", "", text)
-        if not bare.startswith(THINK):
+        if place is None:
             return "", text, ""
-        text = bare.removeprefix(THINK)
-    reasoning, tag, answer = text.partition(ANSWER)
-    may_be = max(n for n in range(len(ANSWER)) if reasoning.endswith(ANSWER[:n]))
+        text = text[place + len(first) :]
+    reasoning, tag, answer = text.partition(last)
+    may_be = max(n for n in range(len(last)) if reasoning.endswith(last[:n]))
     size = len(reasoning) if tag or ended else len(reasoning) - may_be
     return reasoning[:size], answer, reasoning[size:]
 
@@ -443,22 +514,27 @@ def both(reasoning, answer):
 
 
 def check_splits(lab, cases, *, end=""):
-    """Check the events and the held text of texts that begin `inside` or not, cut in some ways."""
+    """Check the events and the held text of texts that begin `inside` or not, cut in some ways; a
+    case may have tags as well.
+    """
 
     def rule(case):
-        text, places, inside = case
+        text, places, inside, *tags = case
         options = {"starts_inside": True} if inside else {}
         pieces = cut_at(text, places)
-        trace = lab.stream(lab.new(SPLITTER, **options), pieces, end=end)
+        trace = lab.stream(lab.new(SPLITTER, *tags, **options), pieces, end=end)
         sizes = itertools.accumulate(map(len, pieces), initial=0)
-        states = [splits(text[:size], inside) for size in sizes]
-        states += [(*splits(text, inside, ended=True)[:2], "")] if end else []
+        tags = tags or (THINK, ANSWER)
+        states = [splits(text[:size], inside, tags) for size in sizes]
+        states += [(*splits(text, inside, tags, ended=True)[:2], "")] if end else []
         outputs = [
             both(reasoning[len(before[0]) :], answer[len(before[1]) :])
             for before, (reasoning, answer, _) in itertools.pairwise(states)
         ]
         expect(outputs_of(trace), outputs, trace)
         expect(trace.held, [held for _, _, held in states[1:]], trace, "held")
+        # Fails at an empty text, which `outputs_of` joins to its neighbour.
+        expect(trace.events, joined(itertools.chain(*outputs)), trace)
 
     check(rule, cases)
 
@@ -478,9 +554,10 @@ def some_bits(r, *bits):
 @pytest.mark.points(2)
 def test_reasoning_streams(lab):
     """Text between the open tag and the close tag is emitted as reasoning as it arrives; only a
-    possible start of the close tag is held. After the close tag, everything is text.
+    possible start of the close tag is held. After the close tag, everything is text. Nothing is
+    changed.
     """
-    r, bits = lab.random, ["</", "</think", "<", "\n", "é🚀", THINK]
+    r, bits = lab.random, ["</", "</think", "<", "\n", "é🚀", THINK, ANSWER.upper(), *ODD]
     texts = ["<think>2 and <2</think>\n\n4", "<think>a</thin</think>b"]
     texts += [THINK + some_bits(r, *bits) + ANSWER + some_bits(r, *bits, ANSWER) for _ in range(20)]
     check_splits(lab, in_some_ways(lab, texts))
@@ -490,10 +567,12 @@ def test_reasoning_streams(lab):
 @pytest.mark.points(2)
 def test_open_tag_at_the_start_only(lab):
     """The open tag counts only at the start. Without it everything is text, even tags, and is
-    emitted as soon as the stream cannot begin with the open tag.
+    emitted as soon as the stream cannot begin with the open tag. Case counts, and so does every
+    character before the tag that is not white space.
     """
-    r, bits = lab.random, [THINK, ANSWER, "<", "<thi"]
+    r, bits = lab.random, [THINK, ANSWER, "<", "<thi", *ODD]
     texts = ["a<think>b</think>c", "</think>a", "<<think>a", "<thin<think>a</think>"]
+    texts += ["<Think>a</think>b", "<THINK>a", "<thinK>", "\ufeff<think>a", "\u200b<think>a"]
     texts += [any_word(r) + some_bits(r, *bits) for _ in range(10)]
     texts += [THINK[: r.randint(1, 6)] + r.choice("x <") + some_bits(r, *bits) for _ in range(10)]
     check_splits(lab, in_some_ways(lab, texts))
@@ -560,13 +639,25 @@ def test_splitter_flush(lab):
 @pytest.mark.points(3)
 def test_property_splitter(lab):
     """complete, eager, chunk-invariant: for all texts of up to three bits of tags, white space and
-    text, inside or not, each piece emits all certain text, and flush the rest.
+    text, inside or not, each piece emits all certain text, and flush the rest; no text is empty.
+    The tags are the constructor's arguments: any two non-empty strings, even equal, overlapping
+    themselves, or beginning or ending with white space.
     """
     bits = [THINK, ANSWER, "<think", "</think", ">", " ", "a"]
     texts = ["".join(some) for n in range(4) for some in itertools.product(bits, repeat=n)]
     cases = [(text, [*range(1, len(text), 1 + n % 3)], n % 5 == 0) for n, text in enumerate(texts)]
     texts = [some_bits(lab.random, *bits, "\n") for _ in range(30)]
     check_splits(lab, cases + in_some_ways(lab, texts, (False, True)), end="flush")
+
+    r, cases = lab.random, [("<a>x</a>y", [], False, "<a>", "</a>")]
+    for first, last in [*TAGS, *(any_tags(r) for _ in range(8))]:
+        bits = [first, last, "\n", " ", "x"]
+        for _ in range(7):
+            text = r.choice(["", "\n", " "]) + r.choice(["", start_of(r, first)])
+            text += first + start_of(r, last) + some_bits(r, *bits, start_of(r, last)) + last
+            for places in ways(r, text):
+                cases.append((text, places, r.choice([False, False, True]), first, last))
+    check_splits(lab, cases, end="flush")
 
 
 # Task 2
@@ -588,10 +679,22 @@ def test_scanner_ends_with_the_object(lab):
 def test_scanner_strings(lab):
     r"""In a string brackets do not count, \" does not end the string, and \\ does not escape the
     next character, wherever the text is cut. Control characters and unknown escapes are not
-    allowed.
+    allowed, nor hexadecimal digits of other scripts.
     """
     strings = ["}", "\\u007D{", r"\\\"}", r"\\", r"\ud83d\ude00\n\/\b", "\x7f\u2028🚀"]
-    strings += ["a\nb", "\t", r"\x41", r"\u12g4", "\\\x00", r"\U0041", "\x1f"]
+    strings += [
+        "a\nb",
+        "\t",
+        r"\x41",
+        r"\u12g4",
+        "\\\x00",
+        r"\U0041",
+        "\x1f",
+        r"\'",
+        r"\u 041",
+        r"\u+041",
+    ]
+    strings += [f"\\u00{digit}0" for digit in DIGITS] + [f"\\{char}" for char in "aevx0\n{}"]
     texts = ['{"a": "' + string + '", "b\\"}": 2}' for string in strings]
     texts += (f'{{"k": {any_string(lab.random, STRING_BITS)}}}}}' for _ in range(20))
     check_objects(lab, all_ways(lab, texts))
@@ -601,17 +704,18 @@ def test_scanner_strings(lab):
 @pytest.mark.points(3)
 def test_scanner_numbers_and_words(lab):
     """Numbers and words are those of RFC 8259: no leading zero or plus, a digit on both sides of
-    the point, exactly `true`, `false` and `null`, and no NaN or Infinity.
+    the point, no digits but 0 to 9, exactly `true`, `false` and `null`, and no NaN or Infinity.
     """
     values = [
         "0", "-0", "10", "-1.50", "1e5", "1E-05", "2.0e+10", "true", "false", "null", "01", "+1",
         ".5", "1.", "1.e5", "1e", "1e+", "-", "-a", "0x1", "1.2.3", "NaN", "Infinity", "-Infinity",
-        "True", "nul", "nulll", "1 2", "tru e",
+        "True", "nul", "nulll", "1 2", "tru e", "1_0", "TRUE", "nan", "None", "undefined",
     ]  # fmt: skip
+    values += [before + digit for digit in DIGITS for before in ("", "1", "-", "1.", "1e", "0")]
     for _ in range(20):
         number = any_number(lab.random)
         place = lab.random.randrange(len(number))
-        values += [number, number[:place] + lab.random.choice("0.e-+x ") + number[place:]]
+        values += [number, number[:place] + lab.random.choice("0.e-+x " + DIGITS) + number[place:]]
     texts = [text for value in values for text in (f'{{"a":{value}}}', f'{{"a":[{value} ,1]}}')]
     check_objects(lab, [(text, lab.random.choice(ways(lab.random, text))) for text in texts])
 
@@ -624,6 +728,7 @@ def test_scanner_fails_at_the_first_wrong_character(lab):
     """
     texts = ["[]", " {}", "x", "{,}", "{'a': 1}", '{"a" 1}', '{"a": 1,}', '{"a": [1,]}', '{"a": ]}']
     texts += ['{"a"::1}', "{1: 2}", '{"a": 1 "b": 2}', '{"a": [1}', '{"a": "b" "c"}', '{"a":,}']
+    texts += [f"{char}{{}}" for char in "\ufeff\n\u200b"]
     texts += ['{"a": {]}', '{"a": 1\u00a0}', "{\x0c}", '{"a": [1:2]}', '{"a": //\n1}']
     for _ in range(30):
         text = any_object(lab.random)
@@ -632,10 +737,21 @@ def test_scanner_fails_at_the_first_wrong_character(lab):
     check_objects(lab, all_ways(lab, texts))
 
 
+def long_texts(r):
+    """Draw texts of 5,000 to 5,500 pieces: hostile text, letters, and white space."""
+    count = r.randint(5_000, 5_500)
+    hostile = '"call(</tool_cal' + HOSTILE[: SIZE - 17] + "\\"
+    return [hostile] * count, ["n" * SIZE] * count, [" \n" * (SIZE // 2)] * count
+
+
 @pytest.mark.task(2)
 @pytest.mark.points(2)
+@pytest.mark.timeout(10)
 def test_scanner_of_any_depth(lab):
-    """Nesting has no limit: 30,000 brackets are scanned like three, without recursion."""
+    """Nesting has no limit: 30,000 brackets are scanned like three, without recursion. Length has
+    none either: an object with a long string, long white space and a long number, each in 5,000 to
+    5,500 pieces, finishes well within the time limit.
+    """
 
     def rule(depth):
         text = '{"a":' + '[{"a":' * depth + "1" + "}]" * depth + "}"
@@ -646,6 +762,13 @@ def test_scanner_of_any_depth(lab):
         expect(trace.outputs, [len(text), True, False], trace)
 
     check(rule, [1, lab.random.randint(20, 90), lab.random.randint(15_000, 20_000)])
+    hostile, _, space = long_texts(lab.random)
+    short = [piece[: SIZE // 5] for piece in space]
+    pieces = ['{"\\', *hostile, '"":[', *short, *["1234567890"] * len(space), "]", "}"]
+    calls = [*(("feed", piece) for piece in pieces), "done"]
+    trace = lab.script(lab.new(SCANNER), calls, watch="")
+    same = trace.outputs == [*map(len, pieces), True]
+    expect(same, True, f"an object in {len(pieces):,} pieces: every character belongs, then done")
 
 
 @pytest.mark.task(2)
@@ -665,21 +788,28 @@ def test_scanner_stays_ended(lab):
 @pytest.mark.task(2)
 @pytest.mark.points(2)
 def test_scanner_flush(lab):
-    """flush returns whether the object was done. Then the scanner has fresh state: the next piece
-    begins another text.
+    """flush returns whether the object was done. Then, after a single flush, the scanner has fresh
+    state, wherever it was: the next piece begins another text, and a second flush returns False.
     """
 
-    def rule(texts):
-        calls = [(("feed", t), ("flush",), "done", "failed", ("flush",)) for t in texts]
+    def rule(case):
+        twice, texts = case
+        again = [("flush",)] if twice else []
+        calls = [[("feed", t), "failed", ("flush",), "done", "failed", *again] for t in texts]
         trace = lab.script(lab.new(SCANNER), [*itertools.chain(*calls)], watch="")
-        each = [[judged(t)[0], judged(t)[1], False, False, False] for t in texts]
-        expect(trace.outputs, [*itertools.chain(*each)], trace)
+        wanted = []
+        for belong, done, failed in map(judged, texts):
+            wanted += [belong, failed, done, False, False, *[False] * len(again)]
+        expect(trace.outputs, wanted, trace)
 
     r = lab.random
-    cases = [["{}", '{"a": "', "{}", "x", '{"a": [{"b"', '{"a": 1}', '{"a": 1', "{}"]]
-    for _ in range(12):
+    texts = ["{}", '{"a": "', "{}", "x", '{"a": [{"b"', '{"a": 1}', '{"a": 1', '{"a": 1]', "{}"]
+    cases = [(twice, texts) for twice in (False, True)]
+    for number in range(24):
         texts = [any_object(r) for _ in range(r.randint(2, 5))]
-        cases.append([text[: r.randint(1, len(text))] for text in texts])
+        ends = ["", "", "x", "]", "}", "\x00"]
+        texts = [text[: r.randint(1, len(text))] + r.choice(ends) for text in texts]
+        cases.append((number % 2 == 0, texts))
     check(rule, cases)
 
 
@@ -707,14 +837,17 @@ def test_property_scanner_on_all_small_objects(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(1)
 def test_text_streams_at_once(lab):
-    """Outside calls all text is emitted at once, except a possible start of an open tag. That start
-    is held until it cannot become a tag. A close tag outside calls is text.
+    """Outside calls all text is emitted at once, unchanged, except a possible start of an open tag.
+    That start is held until it cannot become a tag. A close tag outside calls is text, and so is an
+    open tag in capitals.
     """
     trace = feed(lab, ["so <to", "", "ol", "box </tool_call> <"])
     wanted = [[TextDelta("so ")], [], [], [TextDelta("<toolbox </tool_call> ")]]
     expect(outputs_of(trace), wanted, trace)
     expect(trace.held, ["<to", "<to", "<tool", "<"], trace, "held")
-    check_streams(lab, "outputs", drawn(lab, 8, any_text, any_words, any_text), "single", "few")
+    streams = [[Part(text + any_word(lab.random))] for text in [*ODD, OPEN.upper()]]
+    streams += drawn(lab, 8, any_text, any_words, any_text)
+    check_streams(lab, "outputs", streams, "single", "few")
 
 
 @pytest.mark.task(3)
@@ -789,7 +922,7 @@ def test_arguments_are_the_source(lab):
 @pytest.mark.points(3)
 def test_which_member_is_the_name(lab):
     """Members count at the top level only, whatever the keys further inside are called. Others are
-    skipped, with values of any kind.
+    skipped, with values of any kind, even if their key resembles `name` or `arguments`, or repeats.
     """
     inner = '{"name": "Ada", "arguments": {"name": "x"}}'
     calls = [
@@ -797,7 +930,10 @@ def test_which_member_is_the_name(lab):
         a_call('"arguments"', "{}", ('"id"', "7"), ('"m"', inner), ('"ok"', "true")),
         a_call('"f"', "{}", ('"index"', "-0.5e1"), ('"id"', '"name"'), names_first=False),
         a_call('""', "{}", ('"function"', '{"name": "no"}')),
+        a_call('"f"', "{}", ('"id"', "1"), ('"id"', "2")),
     ]  # fmt: skip
+    for number, key in enumerate(NEAR):
+        calls.append(a_call('"f"', "{}", (json.dumps(key), "1"), names_first=number % 2 == 0))
     streams = [[call] for call in calls]
     for _ in range(20):
         r = lab.random
@@ -809,10 +945,18 @@ def test_which_member_is_the_name(lab):
 @pytest.mark.points(2)
 def test_names_and_keys_are_decoded(lab):
     """The name and the keys are JSON strings: their escapes are decoded, a surrogate pair as one
-    character, wherever it is cut.
+    character, wherever it is cut, and a surrogate alone as `json.loads` does. Otherwise the name
+    stays as it is, with its spaces and combining marks.
     """
-    names = [r'"S\u00e3o \"1\""', r'"\ud83d\ude80\n"', '"🚀"']
-    names += (any_string(lab.random, ["é🚀", '"', "\n", "\\"]) for _ in range(12))
+    names = [
+        r'"S\u00e3o \"1\""',
+        r'"\ud83d\ude80\n"',
+        '"🚀"',
+        r'"\ud83d"',
+        r'"\ude80\ud83d."',
+        '" f "',
+    ]
+    names += (any_string(lab.random, ["é🚀", '"', "\n", "\\", *ODD]) for _ in range(12))
     streams = []
     for name in names:
         start, early = CallStart(0, None, json.loads(name)), ArgsDelta(0, "{}")
@@ -852,20 +996,21 @@ def test_many_calls_in_one_piece(lab):
 @pytest.mark.points(1)
 def test_other_tags(lab):
     """The tags are the constructor's arguments: any two non-empty strings, with special characters,
-    equal, overlapping themselves, or beginning with white space.
+    equal, overlapping themselves, or beginning or ending with white space. An incomplete tag before
+    the tag is text.
     """
     r = lab.random
-    tags = [("[TOOL_CALLS]", "[/TOOL_CALLS]"), ("aab", "aab"), ("(.*", "$)"), ("§", "\n\n)")]
-    for _ in range(8):
-        letters = r.sample("AB(.*$)|^+?<>§", 2)
-        tags.append(tuple("".join(r.choices(letters, k=r.randint(1, 7))) for _ in range(2)))
-    for first, last in tags:
-        source = f'{{"x":{r.randrange(10**9)}}}'
-        sent = "-" + first + '{"name":"f","arguments":' + source + "}\n" + last + "-"
-        for pieces in ([sent], list(sent)):
-            trace = feed(lab, pieces, first, last)
-            wanted = [TextDelta("-"), START, ArgsDelta(0, source), CallEnd(0), TextDelta("-")]
-            expect(trace.events, wanted, trace)
+    for first, last in [*TAGS, *(any_tags(r) for _ in range(8))]:
+        texts = ["-", *(start_of(r, first) for _ in range(4))]
+        for text in (text for text in texts if (text + first).index(first) == len(text)):
+            source = f'{{"x":{r.randrange(10**9)}}}'
+            space = "\n" if ("\n" + last).index(last) else ""
+            sent = text + first + '{"name":"f","arguments":' + source + "}" + space + last + "-"
+            wanted = [START, ArgsDelta(0, source), CallEnd(0), TextDelta("-")]
+            wanted = [TextDelta(text), *wanted] if text else wanted
+            for pieces in ([sent], list(sent)):
+                trace = feed(lab, pieces, first, last)
+                expect(trace.events, wanted, trace)
 
 
 @pytest.mark.task(3)
@@ -878,7 +1023,8 @@ def test_held_is_the_source_since_the_last_event(lab):
     held = ["<tool", OPEN + '{"name":', "", ', "arguments": ', "", "", "}</t", ""]
     trace = feed(lab, [*pieces, CLOSE[3:]])
     expect(trace.held, held, trace, "held")
-    check_streams(lab, "held", drawn(lab, 6, any_words, any_call, any_text), "single", "few")
+    streams = [[UNENDED], *drawn(lab, 6, any_words, any_call, any_text)]
+    check_streams(lab, "held", streams, "whole", "single", "few")
 
 
 # Task 4
@@ -891,7 +1037,9 @@ BEFORE = [
     ('{"arguments": {"x": ', "NaN}}"), ('{"arguments": {"x": 1', "]"), ('{"arguments": {}', "}"),
     ('{"arguments": {}, "arguments', '": {}}'), ('{"id": 0', "1}"),
     ('{"arguments": {}', OPEN[:-1] + " "), ("", OPEN[:-1] + " "), (" ", "\u00a0{"),
-    ('{"id": "' + OPEN, '\n{"name": "f", "arguments": {}}' + CLOSE),
+    ('{"id": "' + OPEN, '\n{"name": "f", "arguments": {}}' + CLOSE), ('{"arguments": {}, ', "}"),
+    ('{"id": 1, ', "}"), ('{"id": 1', CLOSE), ("{", CLOSE), ('{"name"', CLOSE), ("", "\ufeff"),
+    ('{"arguments": {"x": 1}', CLOSE), ('{"arguments": {"x": 1', CLOSE), ("{", ',"name": 1}'),
 ]  # fmt: skip
 
 # Sources after `{"name": "f"` that break the call: segments before the break, and the rest.
@@ -900,6 +1048,11 @@ AFTER = [
     ([', "arguments": '], "[{}]}"), ([', "arguments": '], "null}"), ([', "name'], '": "g"}'),
     ([', "arguments": ', '{"x": 1 '], "2}}"), ([', "arguments": ', '{"x": "'], '\n"}}'),
     ([', "arguments": ', "{}", ', "arguments'], '": {}}'), ([', "arguments": ', "{}"], "]"),
+    ([], ""), ([", "], ""), ([', "id"'], ""), ([', "id": 1'], ""), ([', "id": tr'], ""),
+    ([', "arguments": '], ""), ([', "arguments": ', "{"], ""), ([', "arguments": ', '{"x": 1'], ""),
+    ([', "arguments": ', '{"s": "\\"</tool_call>'], "\n"), ([', "arguments": ', "{}"], ""),
+    ([', "arguments": ', "{}", ", "], ""),
+    ([', "arguments": ', "{}", ", "], "}"), ([', "arguments": ', "{}"], ",,"), ([" "], "\u00a0"),
     ([', "arguments": ', "{}", "} "], "x"), ([', "arguments": ', "{}", "}"], "}"),
     ([', "arguments": ', "{}", "}</tool"], ">"), ([', "arguments": ', "{}", "}"], GOOD.source[:-1]),
 ]  # fmt: skip
@@ -916,7 +1069,8 @@ def breaks_after(before, rest):
 def test_break_before_the_name_is_text(lab):
     """A call that breaks before its name is emitted becomes text at the first character after which
     it cannot be a call; a second `arguments` breaks it with the quote that ends the key. Reading
-    goes on at that character.
+    goes on at that character, and the emitted text is not searched again, not even for a tag that
+    begins in it. A piece may contain more than a thousand such calls.
     """
     streams = [[tagged([kept], text=rest), Part(" "), GOOD] for kept, rest in BEFORE]
     for _ in range(8):
@@ -925,14 +1079,24 @@ def test_break_before_the_name_is_text(lab):
         call = plain_call(lab.random)
         streams.append([tagged([kept], text=rest), any_words(lab.random), call])
     check_streams(lab, "outputs", streams, "whole", "single", "few")
+    for _ in range(4):
+        tag = any_word(lab.random) + "\n" + any_word(lab.random)
+        source = tag + '{"' + tag + '{"name":"f","arguments":{}}' + CLOSE
+        for pieces in ([source], list(source)):
+            trace = feed(lab, pieces, tag, CLOSE, end="flush")
+            expect(trace.events, [TextDelta(source)], trace)
+    source = (OPEN + "x") * lab.random.randint(1_200, 1_800)
+    trace = feed(lab, [source])
+    expect(trace.events == [TextDelta(source)], True, f"feed({len(source):,} characters): as text")
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_break_after_the_name_is_malformed(lab):
     """A call that breaks after its name is emitted ends in a Malformed. `raw` is its source since
-    the last event, up to and including the next close tag; the wording of `reason` is up to you.
-    The call uses up its index, and after it text goes on.
+    the last event, up to and including the next close tag, whose first character may be the one
+    that breaks the call. The call uses up its index, and after it text goes on. A piece may contain
+    more than a thousand such calls.
     """
     trace = feed(lab, [OPEN + '{"name":"f","arguments":{"x":1 ', "oops}", CLOSE + " <"])
     end = [Malformed(0, "oops}" + CLOSE, WHY), TextDelta(" ")]
@@ -940,7 +1104,12 @@ def test_break_after_the_name_is_malformed(lab):
     expect(outputs_of(trace), wanted, trace)
     streams = [[breaks_after(*case), Part("a"), GOOD] for case in AFTER]
     streams += drawn(lab, 12, plain_call, broken_call, any_words, plain_call)
+    streams += drawn(lab, 6, unclosed_call, any_words, plain_call)
     check_streams(lab, "outputs", streams, "whole", "single", "few")
+    count = lab.random.randint(1_200, 1_800)
+    found = feed(lab, [(OPEN + '{"name":"f"x' + CLOSE) * count]).events
+    ends = [event.index for event in found if isinstance(event, Malformed)]
+    expect(ends == [*range(count)], True, f"feed({count:,} broken calls): a Malformed each")
 
 
 @pytest.mark.task(4)
@@ -967,11 +1136,20 @@ def test_second_name_or_arguments(lab):
 @pytest.mark.points(2)
 def test_malformed_ends_at_the_next_close_tag(lab):
     """In a broken call quotes mean nothing: the next close tag ends the call, even inside a string,
-    and even if it begins inside text that only looked like a close tag.
+    and even if it begins inside text that only looked like a close tag, whatever the tags are. The
+    wording of `reason` is up to you; it is not empty.
     """
     trace = feed(lab, [*'<t>{"name":"f","arguments":{}}aaab x'], "<t>", "aab")
     wanted = [START, ArgsDelta(0, "{}"), Malformed(0, "}aaab", WHY), TextDelta(" x")]
     expect(merged(trace.events), wanted, trace)
+    expect_reasons(trace)
+    for first, last in [*TAGS, *(any_tags(lab.random) for _ in range(8))]:
+        texts = ["!" + start_of(lab.random, last) + last for _ in range(4)]
+        texts += [last] if last[0] not in SPACE + ",}" else []
+        for raw in (text for text in texts if text.index(last) == len(text) - len(last)):
+            for pieces in ([f'{first}{{"name":"f"{raw}x'], [*f'{first}{{"name":"f"{raw}x']):
+                trace = feed(lab, pieces, first, last, end="flush")
+                expect(merged(trace.events)[:2], [START, Malformed(0, raw, WHY)], trace)
     ends = ['"', '{"s": "', "</tool", "<</tool_cal", OPEN + '{"name": "g", "arguments": {"s": "']
     streams = [[breaks_after([', "arguments": ', '{"x": 1'], "oops" + end), GOOD] for end in ends]
     for _ in range(8):
@@ -990,7 +1168,11 @@ def test_held_of_a_broken_call(lab):
     trace = feed(lab, [OPEN + '{"name":"f",', "oops", "</tool", "_call>", OPEN + "no", "<"])
     held = [",", ",oops", ",oops</tool", "", "", "<"]
     expect(trace.held, held, trace, "held")
-    check_streams(lab, "held", drawn(lab, 8, broken_call, any_text), "single", "few")
+    trace = feed(lab, [OPEN + '{"name":"f","arguments":{}', "}", "x", CLOSE])
+    expect(trace.held, ["", "}", "}x", ""], trace, "held")
+    streams = [[breaks_after([', "arguments": ', '{"s": "\\"</tool_call>'], "\n")]]
+    streams += drawn(lab, 8, broken_call, any_text)
+    check_streams(lab, "held", streams, "single", "few")
 
 
 def stopped(r, call):
@@ -1017,20 +1199,24 @@ def test_flush_in_a_call(lab):
         trace = feed(lab, [source], end="flush")
         expect(outputs_of(trace)[-1], last, trace)
     r = lab.random
-    streams = [[plain_call(r), stopped(r, any_call(r))] for _ in range(20)]
-    check_streams(lab, "outputs", streams, "whole", "few", end="flush")
+    streams = [[UNENDED]]
+    streams += [[plain_call(r), stopped(r, any_call(r))] for _ in range(20)]
+    check_streams(lab, "outputs", streams, "whole", "single", end="flush")
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(1)
 def test_flush_once(lab):
-    """A second flush returns [], and after any flush nothing is held."""
+    """A second flush returns [], and after any flush nothing is held. The reason of a Malformed is
+    not empty.
+    """
 
     def rule(source):
         calls = [("feed", source), ("flush",), ("flush",)]
         trace = lab.script(lab.new(PARSER), calls)
         expect(trace.outputs[2], [], trace)
         expect(trace.held[1:], ["", ""], trace, "held")
+        expect_reasons(trace)
 
     streams = drawn(lab, 12, any_words, lambda r: stopped(r, any_call(r)))
     check(rule, ["a <tool", OPEN + '{"name":"f","x', *map(source_of, streams)])
@@ -1053,6 +1239,7 @@ def test_flush_ends_the_stream(lab):
     r = lab.random
     places = range(len(OPEN), len(SAY.source), 3)
     cases = [([GOOD, Part(SAY.source[:n], SAY.at, n)], [Part("_call>"), SAY]) for n in places]
+    cases += [([GOOD, Part("<tool")], [Part("_call>"), GOOD, Part("a <tool")])]
     cases += [([GOOD, stopped(r, broken_call(r))], any_stream(r)) for _ in range(10)]
     check(rule, cases)
 
@@ -1089,7 +1276,7 @@ def test_property_isolated(lab):
             expect(trace.held, [*held, ""], trace, "held")
 
     r = lab.random
-    cases = [[cut(r, stream, "single") for stream in ([SAY, Part("b")], [GOOD, GOOD])]]
+    cases = [[cut(r, stream, "single") for stream in ([SAY, Part("b")], [GOOD, QUOTE])]]
     for _ in range(15):
         streams = drawn(lab, r.randint(2, 3), any_words, any_call, broken_call)
         cases.append([cut(r, stream, "few") for stream in streams])
@@ -1116,34 +1303,62 @@ def test_property_splitter_linear(lab):
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(6)
+@pytest.mark.points(4)
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
     """linear: the work for a piece does not grow with earlier text. These finish well within the
-    time limit: two calls with 150,000 characters of arguments in 6,000 to 7,000 pieces each, one
-    with its name first and one with its name last; two broken calls as long; and 200,000 characters
-    of text with 800 to 1,000 calls in it.
+    time limit: two calls with arguments in 5,000 to 5,500 pieces each, one with its name first and
+    one with its name last; two broken calls as long; and 100,000 characters of text with 800 to
+    1,000 calls in it.
     """
-    count = lab.random.randint(6_000, 7_000)
-    piece = '"call(</tool_cal' + HOSTILE[: 150_000 // count - 17] + "\\"
+    hostile, _, _ = long_texts(lab.random)
     start, end = '{"code": "é\\', '""}'
-    source = start + piece * count + end
-    pieces = [OPEN + '{"name": "f", "arguments": ' + start, *[piece] * count, end + "}" + CLOSE]
-    pieces += [OPEN + '{"arguments": ' + start, *[piece] * count, end + ', "name": "f"}' + CLOSE]
+    source = start + "".join(hostile) + end
+    pieces = [OPEN + '{"name": "f", "arguments": ' + start, *hostile, end + "}" + CLOSE]
+    pieces += [OPEN + '{"arguments": ' + start, *hostile, end + ', "name": "f"}' + CLOSE]
     wanted = [START, ArgsDelta(0, source), CallEnd(0)]
     wanted += [CallStart(1, None, "f"), ArgsDelta(1, source), CallEnd(1)]
 
     early, late = OPEN + '{"id": "\\', OPEN + '{"name": "f" oops'
-    pieces += [early, *[piece] * count, '""}', late, *[piece] * count, CLOSE]
-    wanted += [TextDelta(early + piece * count + '""}'), CallStart(2, None, "f")]
-    wanted.append(Malformed(2, " oops" + piece * count + CLOSE, WHY))
+    pieces += [early, *hostile, '""}', late, *hostile, CLOSE]
+    wanted += [TextDelta(early + "".join(hostile) + '""}'), CallStart(2, None, "f")]
+    wanted.append(Malformed(2, " oops" + "".join(hostile) + CLOSE, WHY))
 
     calls = lab.random.randint(800, 1_000)
-    texts = ["é", *["call(<tool_cal" + HOSTILE[:2] + "<tool"] * (10_000 // calls)]
+    texts = ["é", *["call(<tool_cal" + HOSTILE[:2] + "<tool"] * (5_000 // calls)]
     pieces += [*texts, GOOD.source] * calls
     for index in range(3, calls + 3):
         wanted += [TextDelta("".join(texts)), CallStart(index, None, "f")]
         wanted += [ArgsDelta(index, "{}"), CallEnd(index)]
     trace = lab.stream(lab.new(PARSER), pieces, watch="")
     same = merged(trace.events) == wanted and trace.outputs[-1] == []
-    expect(same, True, f"long calls in {4 * count:,} pieces, then {calls:,} calls: their events")
+    expect(
+        same, True, f"long calls in {4 * len(hostile):,} pieces, then {calls:,} calls: their events"
+    )
+
+
+@pytest.mark.task(4)
+@pytest.mark.points(2)
+@pytest.mark.timeout(10)
+def test_property_linear_around_the_arguments(lab):
+    """linear: the work for a piece does not grow with earlier text, whatever is long. Six calls, in
+    each of which another thing arrives in 5,000 to 5,500 pieces, or in twice as many, finish well
+    within the time limit: the name, a key, the value of another member, and white space before, in
+    and after the object.
+    """
+    hostile, letters, space = long_texts(lab.random)
+    named, empty, end = OPEN + '{"name": "f"', ', "arguments": {}', "}" + CLOSE
+    calls = [
+        ("".join(letters), [OPEN + '{"name": "', *letters, '"' + empty + end]),
+        ("f", [OPEN + '{"', *letters, '": 1, "name": "f"' + empty + end]),
+        ("f", [named + ', "id": "\\', *hostile * 2, '""' + empty + end]),
+        ("f", [OPEN, *space, '{"name": "f"' + empty + end]),
+        ("f", [named, *space, empty + end]),
+        ("f", [named + empty + "}", *space * 2, CLOSE]),
+    ]
+    pieces, wanted = [], []
+    for index, (name, some) in enumerate(calls):
+        pieces += some
+        wanted += [CallStart(index, None, name), ArgsDelta(index, "{}"), CallEnd(index)]
+    trace = lab.stream(lab.new(PARSER), pieces, watch="")
+    expect(trace.events == wanted, True, f"six long calls in {len(pieces):,} pieces: their events")

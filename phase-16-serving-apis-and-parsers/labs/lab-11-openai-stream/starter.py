@@ -45,7 +45,8 @@ class ChatStream:
     def start(self) -> bytes:
         """Return the first frame: the role, with empty content. A second call returns `b""`.
 
-        If `start` has not been called, this frame precedes the first frame of `feed` or `finish`.
+        If `start` has not been called, this frame precedes the first frame of `feed` or `finish`,
+        whichever event that frame is of.
 
         >>> b'"role"' in ChatStream("chatcmpl-1", 1760000000, "mini").start()
         True
@@ -54,6 +55,8 @@ class ChatStream:
 
     def feed(self, event: Event) -> bytes:
         """Return the frame of one event, or `b""` for a `CallEnd` and for an empty text.
+
+        Texts, ids and names are passed through unchanged.
 
         >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
         >>> stream.start()[:5], stream.feed(CallStart(0, None, "f"))[:5], stream.feed(TextDelta(""))
@@ -66,8 +69,9 @@ class ChatStream:
 
         Args:
             reason: `stop`, `length`, `tool_calls` or `content_filter`, passed through unchanged.
-            usage: the token counts, passed through unchanged in a chunk without choices. There is
-                no such chunk if `usage` is None, or if the client did not ask for the counts.
+            usage: the token counts, passed through unchanged in a chunk without choices, even if
+                the dictionary is empty. There is no such chunk if `usage` is None, or if the client
+                did not ask for the counts.
 
         >>> stream = ChatStream("chatcmpl-1", 1760000000, "mini")
         >>> len(stream.start()) > 0, stream.finish("stop").count(b"data: "), stream.finish("length")
@@ -77,6 +81,8 @@ class ChatStream:
 
     def error(self, message: str) -> bytes:
         """End the stream after a failure: return the error and `[DONE]`, without a role.
+
+        The error is not a chunk, so it has no `usage`.
 
         >>> SseReader().feed(ChatStream("chatcmpl-1", 1760000000, "mini").error("no memory"))[1]
         '[DONE]'

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from labkit.testing import check, cut, expect, put_in
+from labkit.testing import check, cut, expect, expect_untouched, put_in
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -26,6 +26,9 @@ DONE = "[DONE]"
 USAGE = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
 # This layer passes a reason through unchanged.
 REASONS = ["stop", "length", "tool_calls", "content_filter"]
+# A byte order mark, the neighbours of surrogates, a no-break and a zero-width space, and characters
+# that normalising changes.
+ODD = "\ufeff\ud7ff\ue000 \xa0\u200b\u212b\ufb01e\u0301\u200b "
 # Letters as they are; what JSON has to escape; controls, and more that some take for a line end.
 PLAIN, ESCAPED, CONTROLS = "ab {}:é你🚀", '"\\\n\r\t\x00\x1f\x7f', "\x0b\x0c\x1c\x1e"
 ENDS = CONTROLS + "\x85\u2028\u2029"
@@ -125,6 +128,21 @@ def understood(trace, read=news_of):
     return trace
 
 
+def begun(news):
+    """The deltas of each event on a stream without `start`: the role precedes the first."""
+    deltas = deltas_of(news)
+    first = next((number for number, own in enumerate(deltas) if own), 0)
+    return [[ROLE, *own] if own and number == first else own for number, own in enumerate(deltas)]
+
+
+def begins(lab, news):
+    """Without `start`, the first event with a frame must return the role's frame before it."""
+    message_of(news)
+    trace = run(lab, [*feeds(news, silent=True), ("start",)])
+    first = [ROLE] if not any(deltas_of(news)) else []
+    expect(trace.outputs, [*begun(news), first], trace)
+
+
 def says(lab, news, *, silent=False):
     """After `start`, each event must return its delta, and nothing else."""
     message_of(news)  # If this raises, the events are not an answer, and not a case.
@@ -144,10 +162,10 @@ def texts(random, least=1, kinds=("text",)):
 
 def a_call(random, index, *, has_id=True):
     """Draw a call in parts: its start, its arguments, and how it ends."""
-    id = words(random, letters="abc123") if has_id else None
+    id = words(random) if has_id else None
     source = json.dumps({words(random): words(random)}, ensure_ascii=random.random() < 0.5)
     pieces = [("args", index, piece) for piece in cut(source, random) if piece]
-    return [("call", index, id, words(random, letters="fgh_")), *pieces, ("end", index)]
+    return [("call", index, id, words(random)), *pieces, ("end", index)]
 
 
 def an_answer(random):
@@ -229,31 +247,35 @@ def test_naive_lines():
 @pytest.mark.points(3)
 def test_role_comes_first(lab):
     """The first frame has the role and empty content, and no other frame has them: `start` returns
-    it, once; without `start` the first feed returns it before its own frame.
+    it, once; without `start` the first feed returns it before its own frame. An event without text
+    has no frame, and does not send the role.
     """
 
     def rule(news):
-        calls = [("start",), *feeds(news), ("start",)]
-        trace = run(lab, calls)
+        trace = run(lab, [("start",), *feeds(news, silent=True), ("start",)])
         expect(trace.outputs, [[ROLE], *deltas_of(news), []], trace)
-        trace = run(lab, [*feeds(news), ("start",)])
-        first, *others = [*deltas_of(news), []]
-        expect(trace.outputs, [[ROLE, *first], *others], trace)
+        begins(lab, news)
 
-    check(rule, [[("text", "a"), ("text", "b")], *drawn(lab, texts, 5)])
+    def case(random):
+        return put_in(texts(random, kinds=kinds), [(kind, "") for kind in kinds], random)
+
+    kinds = ["text", "think"]
+    fixed = [[("text", "a"), ("text", "b")], [("think", "a")], [("text", ""), ("text", "a")]]
+    check(rule, [*fixed, *drawn(lab, case, 5)])
 
 
 @pytest.mark.task(1)
 @pytest.mark.points(3)
 def test_text_and_reasoning(lab):
     """eager: each `feed` returns the frame of its own event: text as `content`, reasoning as
-    `reasoning_content`.
+    `reasoning_content`, no character of it changed or left out.
     """
 
     def case(random):
         return texts(random, kinds=["text", "think"])
 
-    check(lambda news: says(lab, news), [[("text", "a")], [("think", "a")], *drawn(lab, case)])
+    fixed = [[(kind, text)] for text in ("a", ODD) for kind in ("text", "think")]
+    check(lambda news: says(lab, news), [*fixed, *drawn(lab, case)])
 
 
 @pytest.mark.task(1)
@@ -277,7 +299,7 @@ def test_chunk_has_all_its_keys(lab):
         head = (f"chatcmpl-{words(random, letters='ab1')}", random.randrange(10**10))
         return [(*head, words(random, letters="ab1-/")), words(random, letters=PLAIN)]
 
-    check(rule, [[HEAD, "a"], *drawn(lab, case)])
+    check(rule, [[HEAD, "a"], [("", 0, ""), "a"], *drawn(lab, case)])
 
 
 @pytest.mark.task(1)
@@ -299,14 +321,17 @@ def test_frame_is_one_line(lab):
 @pytest.mark.points(4)
 def test_call_opens_once(lab):
     """A `CallStart` is an entry of `tool_calls` with index, id, type `function`, and a function
-    that has its name and `""` for arguments. Nothing after it has id, type or name again.
+    that has its name and `""` for arguments. Nothing after it has id, type or name again. Id and
+    name are unchanged, odd characters and spaces around them included.
     """
     fixed = [("call", 0, "c1", "now"), ("args", 0, "{"), ("args", 0, "}"), ("end", 0)]
 
     def case(random):
         return [*texts(random), *a_call(random, 0), *texts(random)]
 
-    check(lambda news: says(lab, news), [fixed[:1], fixed, *drawn(lab, case)])
+    check(
+        lambda news: says(lab, news), [fixed[:1], fixed, [("call", 0, ODD, ODD)], *drawn(lab, case)]
+    )
 
 
 @pytest.mark.task(2)
@@ -331,21 +356,34 @@ def test_arguments_are_as_the_model_wrote_them(lab):
     def rule(pieces):
         says(lab, [("call", 0, "c1", "f"), *(("args", 0, piece) for piece in pieces)])
 
-    fixed = [['{"a": "', "\\", 'u00e9"}'], ['{ "b" :1.0', " }"], ["é", '"', "\n"], ["{}", "{"]]
+    fixed = [
+        ['{"a": "', "\\", 'u00e9"}'],
+        ['{ "b" :1.0', " }"],
+        ["é", '"', "\n"],
+        ["{}", "{"],
+        [ODD],
+    ]
     check(rule, [*fixed, *drawn(lab, lambda random: [words(random) for _ in range(4)])])
 
 
 @pytest.mark.task(2)
 @pytest.mark.points(2)
 def test_calls_keep_their_index(lab):
-    """Each entry has the index of its event, by which clients distinguish parallel calls."""
+    """Each entry has the index of its event, by which clients distinguish parallel calls, even if
+    the events of two calls alternate.
+    """
     fixed = [("call", 0, "a", "f"), ("args", 0, "{}"), ("call", 1, "b", "f"), ("args", 1, "{}")]
+    in_turns = [*fixed[::2], *fixed[1::2], ("args", 0, " "), ("end", 1), ("end", 0)]
 
     def case(random):
-        calls = (a_call(random, index) for index in range(random.randint(2, 4)))
-        return [*itertools.chain(*calls)]
+        calls = [a_call(random, index) for index in range(random.randint(2, 4))]
+        news = [*itertools.chain(*calls)]
+        # The events of each call keep their order.
+        order = random.sample(news, len(news)) if random.random() < 0.5 else news
+        queues = [iter(call) for call in calls]
+        return [next(queues[index]) for _, index, *_ in order]
 
-    check(lambda news: says(lab, news), [fixed, *drawn(lab, case)])
+    check(lambda news: says(lab, news), [fixed, in_turns, *drawn(lab, case)])
 
 
 @pytest.mark.task(2)
@@ -367,7 +405,8 @@ def test_malformed_is_content(lab):
 @pytest.mark.points(2)
 def test_nothing_to_tell(lab):
     """A `CallEnd` and an event without text return `b""`: no frame has an empty delta before the
-    end. The events after them have their usual frames.
+    end. The events after them have their usual frames; without `start`, the role precedes the
+    first of these frames, whether it is of a text, of a call, or of a `Malformed`.
     """
     silent = [("end", 0), ("text", ""), ("think", ""), ("args", 0, ""), ("broken", 0, "")]
     full = [("text", "a"), ("think", "b"), ("call", 0, "c1", "f"), ("args", 0, "{")]
@@ -376,7 +415,12 @@ def test_nothing_to_tell(lab):
     def case(random):
         return put_in([*texts(random), *a_call(random, 0)], silent, random)
 
-    check(lambda news: says(lab, news, silent=True), [mixed, *drawn(lab, case)])
+    def rule(news):
+        says(lab, news, silent=True)
+        begins(lab, news)
+
+    alone = ([*before, event] for event in full[:3] for before in ([], silent[:1], silent[1:3]))
+    check(rule, [*alone, [("broken", 0, "x")], mixed, *drawn(lab, case)])
 
 
 @pytest.mark.task(3)
@@ -405,19 +449,21 @@ def test_reason_has_a_chunk_of_its_own(lab):
 @pytest.mark.points(3)
 def test_reason_is_as_told(lab):
     """The reason is the one passed to `finish`, whatever was in the answer: `length` stays
-    `length`, even after a call.
+    `length`, even after a call, and a word that this layer does not know stays as it is.
     """
 
     def rule(case):
         news, reason = case
-        if reason not in REASONS:
+        if reason not in [*REASONS, "abort", ""]:
             return
         trace = run(lab, [("start",), *feeds(news), ("finish", reason)])
         wanted = [{"finish_reason": reason}, DONE]
         expect(trace.outputs, [[ROLE], *deltas_of(news), wanted], trace)
 
     call = [("call", 0, "c1", "f"), ("args", 0, "{}"), ("end", 0)]
-    fixed = [(news, reason) for news in ([("text", "a")], call) for reason in REASONS]
+    fixed = [
+        (news, reason) for news in ([("text", "a")], call) for reason in [*REASONS, "abort", ""]
+    ]
 
     def case(random):
         return [*a_call(random, 0), *texts(random)]
@@ -429,20 +475,23 @@ def test_reason_is_as_told(lab):
 @pytest.mark.points(4)
 def test_usage(lab):
     """With `include_usage` the chunk before `[DONE]` has no choices and the token counts as passed
-    to `finish`, and all other chunks have `"usage": null`. If `usage` is None, that chunk is left
-    out. Without `include_usage` no chunk has `usage`.
+    to `finish`, even if they are an empty dictionary, and all other chunks, of whichever event,
+    have `"usage": null`. If `usage` is None, that chunk is left out. Without `include_usage` no
+    chunk has `usage`. The caller's dictionary is not changed.
     """
 
     def rule(case):
-        text, usage, asked = case
-        if usage is not None and usage.keys() != USAGE.keys():
+        news, usage, asked = case
+        message_of(news)
+        if usage is not None and not usage.keys() <= {*USAGE, "details"}:
             return
-        calls = [("start",), *feeds([("text", text)]), ("finish", "stop", usage)]
+        calls = [("start",), *feeds(news), ("finish", "stop", usage)]
         trace = run(lab, calls, read=seen, **({"include_usage": True} if asked else {}))
         null = {"usage": None} if asked else {}
-        wanted = [[{"choices": 1, **null}], [{"choices": 1, **null}], [{"choices": 1, **null}]]
-        wanted[-1] += [{"choices": 0, "usage": usage}] if asked and usage else []
-        expect(trace.outputs, [*wanted[:-1], [*wanted[-1], DONE]], trace, "the usage in each chunk")
+        *wanted, last = [[{"choices": 1, **null}] for _ in calls]
+        last += [{"choices": 0, "usage": usage}] if asked and usage is not None else []
+        expect(trace.outputs, [*wanted, [*last, DONE]], trace, "the usage in each chunk")
+        expect_untouched(trace)
 
     def seen(payload):
         if not isinstance(payload, dict) or not isinstance(payload.get("choices"), list):
@@ -451,12 +500,17 @@ def test_usage(lab):
         return {"choices": len(payload["choices"]), **counts}
 
     def case(random):
-        counts = [random.randrange(10**6) for _ in USAGE]
-        usage = random.choice([None, dict(zip(USAGE, counts, strict=True))])
-        return (words(random), usage, random.random() < 0.7)
+        keys = random.sample([*USAGE], random.randint(0, len(USAGE)))
+        usage = {key: random.choice([0, 1, random.randrange(10**6)]) for key in keys}
+        news = [*texts(random, kinds=["text", "think"]), *a_call(random, 0)[:-1]]
+        return (news, random.choice([None, usage]), random.random() < 0.7)
 
-    fixed = [("a", USAGE, True), ("a", USAGE, False), ("a", None, True), ("a", None, False)]
-    check(rule, [*fixed, *drawn(lab, case)])
+    text = [("text", "a")]
+    every = [*text, ("think", "b"), ("call", 0, "c", "f"), ("args", 0, "{"), ("broken", 0, "x")]
+    fixed = [(text, USAGE, True), (text, USAGE, False), (text, None, True), (text, None, False)]
+    counts = [{}, {"prompt_tokens": 1, "completion_tokens": 0}, {**USAGE, "details": {"cached": 1}}]
+    more = [(every, USAGE, True), *((text, usage, True) for usage in counts)]
+    check(rule, [*fixed, *more, *drawn(lab, case)])
 
 
 @pytest.mark.task(3)
@@ -487,33 +541,44 @@ def test_usage_chunk_is_like_the_others(lab):
 @pytest.mark.points(3)
 def test_error_ends_with_done(lab):
     """`error` returns one frame, `{"error": {"message": ..., "type": "server_error"}}`, and
-    `[DONE]`, for which clients wait; a message may contain any characters.
+    `[DONE]`, for which clients wait; a message may contain any characters. The role is not sent
+    before it, and it has no `usage`: it is not a chunk.
     """
 
     def rule(case):
-        news, message = case
-        trace = run(lab, [("start",), *feeds(news), ("error", message)])
-        error = {"error": {"message": message, "type": "server_error"}}
-        expect(trace.outputs, [[ROLE], *deltas_of(news), [error, DONE]], trace)
+        news, message, options = case
+        calls = [*feeds(news), ("error", message)]
+        error = [{"error": {"message": message, "type": "server_error"}}, DONE]
+        trace = run(lab, [("start",), *calls], **options)
+        expect(trace.outputs, [[ROLE], *deltas_of(news), error], trace)
+        trace = run(lab, calls, **options)
+        expect(trace.outputs, [*begun(news), error], trace)
 
-    cases = [([], "no memory"), ([("text", "a")], 'a\n"b"')]
-    check(rule, [*cases, *((news, words(lab.random)) for news in drawn(lab, texts))])
+    usage = {"include_usage": True}
+    cases = [([], "no memory", {}), ([("text", "a")], 'a\n"b"', {}), ([], "", {}), ([], "a", usage)]
+    check(rule, [*cases, *((news, words(lab.random), {}) for news in drawn(lab, texts))])
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_stays_ended(lab):
-    """flush-once: after `finish` or `error` every call returns `b""`, so that `[DONE]` is sent once
-    and nothing after it.
+    """flush-once: after `finish`, with or without token counts, and after `error` every call
+    returns `b""`, so that `[DONE]` is sent once and nothing after it.
     """
 
     def rule(case):
         news, end, later = case
         error = [{"error": {"message": "stop", "type": "server_error"}}, DONE]
-        wanted = {"finish": [{"finish_reason": "stop"}, DONE], "error": error}[end]
-        trace = run(lab, [*feeds(news), (end, "stop"), *calls_of(later)])
-        before = [[ROLE, *first] if not n else first for n, first in enumerate(deltas_of(news))]
-        expect(trace.outputs, [*before, wanted, *[[]] * len(later)], trace)
+        role = [] if news else [ROLE]
+        finish = [*role, {"finish_reason": "stop"}, DONE]
+        if end == "usage":
+            call, options = ("finish", "stop", USAGE), {"include_usage": True}
+            wanted = [*finish[:-1], {"choices": [], "usage": USAGE}, DONE]
+        else:
+            call, options = (end, "stop"), {}
+            wanted = finish if end == "finish" else error
+        trace = run(lab, [*feeds(news), call, *calls_of(later)], **options)
+        expect(trace.outputs, [*begun(news), wanted, *[[]] * len(later)], trace)
 
     def calls_of(later):
         text = ("feed", TextDelta("b"))
@@ -521,7 +586,12 @@ def test_stays_ended(lab):
         return [{**calls, "error": ("error", "too late")}[name] for name in later]
 
     names = ["start", "feed", "finish", "error"]
-    fixed = [([("text", "a")], end, [name]) for end in ("finish", "error") for name in names]
+    fixed = [
+        (news, end, [name])
+        for news in ([("text", "a")], [])
+        for end in ("finish", "error", "usage")
+        for name in names
+    ]
     cases = (
         (news, lab.random.choice(names[2:]), lab.random.choices(names, k=4))
         for news in drawn(lab, texts)
@@ -529,37 +599,72 @@ def test_stays_ended(lab):
     check(rule, [*fixed, *cases])
 
 
+# Where a text of the model, or of the caller, can be in a frame.
+PLACES = {
+    "text": lambda text: ("text", text),
+    "reasoning": lambda text: ("think", text),
+    "malformed": lambda text: ("broken", 0, text),
+    "arguments": lambda text: ("args", 0, text),
+    "id of a call": lambda text: ("call", 0, text, "f"),
+    "name of a call": lambda text: ("call", 0, "c1", text),
+    "error": None,
+    "id and model": None,
+}
+
+
+def is_safe(lab, place, text, expected):
+    """A text in this place must be read as the expected text."""
+    if place == "id and model":
+        trace = run(lab, [("start",)], head=(text, 1, text), read=lambda payload: payload)
+        head = {"id": expected, "object": "chat.completion.chunk", "created": 1, "model": expected}
+        choice = {"index": 0, "delta": ROLE, "finish_reason": None}
+        wanted = [[{**head, "choices": [choice]}]]
+    elif place == "error":
+        trace = run(lab, [("start",), ("error", text)])
+        wanted = [[ROLE], [{"error": {"message": expected, "type": "server_error"}}, DONE]]
+    else:
+        event_with = PLACES[place]
+        trace = run(lab, [("start",), *feeds([event_with(text)])])
+        wanted = [[ROLE], [delta_of(event_with(expected))]]
+    expect(trace.outputs, wanted, trace, f"the {place}")
+
+
 @pytest.mark.task(3)
 @pytest.mark.points(1)
 def test_unicode_line_ends_are_escaped(lab):
     """A frame is one line for every reader: U+0085, U+2028 and U+2029, which some readers take for
-    line ends, are escaped as JSON.
+    line ends, are escaped as JSON wherever they are: in texts and calls, in a message of an error,
+    in the id and the model.
     """
-    fixed = ["a\u2028b", "\x85", "\u2029"]
 
     def case(random):
         return words(random, letters=PLAIN + ESCAPED + ENDS)
 
-    cases = ([("text", text)] for text in (*fixed, *drawn(lab, case)))
-    check(lambda news: says(lab, news), cases)
+    every = ((place, text) for text in ["a\u2028b", "\x85", "\u2029"] for place in PLACES)
+    check(
+        lambda case: is_safe(lab, *case, case[1]),
+        [*every, *(("text", t) for t in drawn(lab, case))],
+    )
 
 
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_surrogates_are_replaced(lab):
-    """A lone surrogate, which a model can write in JSON but UTF-8 cannot encode, becomes U+FFFD."""
+    """A lone surrogate, which a model can write in JSON but UTF-8 cannot encode, becomes U+FFFD
+    wherever it is: in texts and calls, in a message of an error, in the id and the model.
+    """
 
-    def rule(text):
+    def rule(case):
+        place, text = case
         if re.search("[\ud800-\udbff][\udc00-\udfff]", text):
             return  # A pair, not a lone surrogate.
-        trace = run(lab, [("start",), *feeds([("text", text)])])
-        wanted = {"content": re.sub("[\ud800-\udfff]", "\ufffd", text)}
-        expect(trace.outputs, [[ROLE], [wanted]], trace)
+        is_safe(lab, place, text, re.sub("[\ud800-\udfff]", "\ufffd", text))
 
     def case(random):
         return "".join(f"{words(random)}{random.choice(SURROGATES)}a" for _ in range(3))
 
-    check(rule, ["\ud800", "a\udc80b", *drawn(lab, case)])
+    every = ((place, text) for text in ["\ud800", "a\udc80b"] for place in PLACES)
+    check(rule, [*every, *((lab.random.choice([*PLACES]), text) for text in drawn(lab, case))])
 
 
 @pytest.mark.task(3)
@@ -589,14 +694,21 @@ def test_property_complete(lab):
 @pytest.mark.timeout(4)
 def test_property_linear_stream(lab):
     """linear: the frame of an event takes the same time however many events came before it, and
-    repeats none of them: a call with some 6,000 pieces of arguments finishes within the time limit.
+    repeats none of them: some 6,000 pieces of arguments, and 4,000 of text and reasoning, finish
+    within the time limit.
     """
     for count in (20, lab.random.randint(5_500, 6_500)):
         pieces = [f'{{"{number}": "{"x" * 36}"}}' for number in range(count)]
         news = [("call", 0, "c1", "f"), *(("args", 0, piece) for piece in pieces)]
-        trace = run(lab, [("start",), *feeds(news)], head=("c", 1, "m"))
-        wanted = [[ROLE], *deltas_of(news)]
-        expect(trace.outputs == wanted, True, f"{len(news):,} events", "each returns its own delta")
+        returns_each(lab, news)
+    returns_each(lab, [("text", "x" * 40), ("think", "y" * 40)] * 2_000)
+
+
+def returns_each(lab, news):
+    """After `start`, each of many events returns its own delta."""
+    trace = run(lab, [("start",), *feeds(news)], head=("c", 1, "m"))
+    wanted = [[ROLE], *deltas_of(news)]
+    expect(trace.outputs == wanted, True, f"{len(news):,} events", "each returns its own delta")
 
 
 def events_of(data):
@@ -698,6 +810,7 @@ def test_crlf_cut_in_two(lab):
     """
     fixed = [
         [b"data: a\r", b"\ndata: b\r", b"\n\r", b"\n"],
+        [b"data: a\r", b"", b"\ndata: b\n\n"],
         [b"data: a\r", b"", b"\n\r", b"", b"\n", b"\ndata: b\n\n"],
         [b"data: a\r", b"\r", b"\n", b"data: b\r\n", b"\r\n"],
     ]
@@ -725,6 +838,8 @@ def test_comments_and_other_fields(lab):
         "dat: a",
         "data2: a",
         " data: a",
+        "data : a",
+        "DATA: a",
     ]
     fixed = [f"data: a\n{other}\ndata: b\n\n{other}\n\ndata: c\n\n" for other in others]
 
@@ -868,47 +983,78 @@ def test_property_round_trip(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_property_isolated(lab):
-    """isolated: streams that are written or read in turns share nothing."""
+    """isolated: streams that are written or read in turns share nothing, neither what they are
+    told at the start nor what they remember.
+    """
 
     def written(streams):
-        news = [lab.new(STREAM, *HEAD)] * len(streams)
+        heads = [(f"chatcmpl-{number}", number, f"m{number}") for number in range(len(streams))]
+        news = [
+            lab.new(STREAM, *head, include_usage=number % 2 == 1)
+            for number, head in enumerate(heads)
+        ]
         events = [[event_of(one) for one in stream] for stream in streams]
-        for trace, stream in zip(lab.interleave(news, events, "", watch=""), streams, strict=True):
-            wanted = [[ROLE, *d] if not n else d for n, d in enumerate(deltas_of(stream))]
-            expect(understood(trace).outputs, wanted, trace)
+        traces = lab.interleave(news, events, "", watch="")
+        for number, (trace, stream) in enumerate(zip(traces, streams, strict=True)):
+            head = dict(zip(("id", "created", "model"), heads[number], strict=True))
+            usage = {"usage": None} if number % 2 else {}
+            wanted = [
+                [{**head, **usage, "delta": delta} for delta in deltas] for deltas in begun(stream)
+            ]
+            expect(understood(trace, said).outputs, wanted, trace)
+
+    def said(payload):
+        try:
+            (choice,) = payload["choices"]
+            keys = ("id", "created", "model", *(["usage"] if "usage" in payload else []))
+            return {**{key: payload[key] for key in keys}, "delta": choice["delta"]}
+        except (KeyError, TypeError, ValueError):
+            return payload
 
     def read(streams):
         news = [lab.new(READER)] * len(streams)
         for trace, pieces in zip(lab.interleave(news, streams, "", watch=""), streams, strict=True):
             expect(trace.outputs, read_pieces(pieces), trace)
 
-    # Each begins with an event that has a frame, so its first frame has the role.
     pairs = ([texts(lab.random) + a_call(lab.random, 0) for _ in range(2)] for _ in range(4))
     check(written, [[[("text", "a")], [("text", "b"), ("text", "c")]], *pairs])
     cuts = (
         [cut(some_events(lab.random, "\r\n", lines=3), lab.random) for _ in range(3)]
         for _ in range(6)
     )
-    check(read, [[[b"data: a\r", b"\n\n"], [b"data: b\n", b"\n"]], *cuts])
+    fixed = [
+        [[b"data: a\r", b"\n\n"], [b"data: b\n", b"\n"]],
+        [[b"data: a\r", b"\ndata: c\n\n"], [b"data: b", b"\n\n"]],
+    ]
+    check(read, [*fixed, *cuts])
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 @pytest.mark.timeout(5)
 def test_property_linear_reader(lab):
-    """linear: a byte takes the same time however many bytes came before it: a line of two million
-    bytes in 20,000 pieces, and a piece with 60,000 events, are read within the time limit.
+    """linear: a byte takes the same time however many bytes came before it: a line of data and a
+    comment of two million bytes each in 20,000 pieces, an event of 10,000 lines in as many pieces,
+    and a piece with 60,000 events or 200,000 comments, are read within the time limit.
     """
     for size in (10, lab.random.randint(18_000, 22_000)):
-        pieces = [b"data: ", *[b"0123456789" * 10] * size, b"\n\n"]
-        trace = lab.stream(lab.new(READER), pieces, end="", watch="")
-        line = "0123456789" * 10 * size
-        expect(
-            trace.outputs[-1] == [line], True, f"one line in {len(pieces):,} pieces", "it is read"
-        )
+        part = b"0123456789" * 10
+        line = part.decode()
+        for pieces, event in (
+            ([b"data: ", *[part] * size, b"\n\n"], line * size),
+            ([b":", *[part] * size, b"\ndata: a\n\n"], "a"),
+            (
+                [*[b"data: " + 8 * part + b"\n"] * (size // 2), b"\n"],
+                "\n".join([8 * line] * (size // 2)),
+            ),
+        ):
+            trace = lab.stream(lab.new(READER), pieces, end="", watch="")
+            what = f"one event in {len(pieces):,} pieces"
+            expect(trace.outputs[-1] == [event], True, what, "it is read")
         for data, events in (
             (b"data: a\n\n" * 3 * size, ["a"] * 3 * size),
             (b"data: a\r\n" * 3 * size + b"\r\n", ["\n".join("a" * 3 * size)]),
+            (b":\n" * 10 * size + b"data: a\n\n", ["a"]),
         ):
             trace = lab.stream(lab.new(READER), [data], end="", watch="")
             expect(trace.outputs == [events], True, f"{len(data):,} bytes at once", "they are read")

@@ -5,7 +5,7 @@ class IncrementalDetokenizer:
         self._waiting = []
         self._shown = 0
         last = []
-        for token_id in reversed(prompt_ids):
+        for token_id in reversed(prompt_ids[-64:]):
             if self._decode([token_id, token_id]):
                 last.insert(0, token_id)
             if len(last) == 9:

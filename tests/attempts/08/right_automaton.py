@@ -50,6 +50,10 @@ class StopSequenceDecoder:
         visible_stops=(),
         min_tokens=0,
     ):
+        if isinstance(stops, str) or isinstance(visible_stops, str):
+            raise ValueError("stops are a list of str")
+        if "" in (*stops, *visible_stops):
+            raise ValueError("one of the stops is empty")
         self._detokenizer = detokenizer
         self._stop_token_ids = frozenset(stop_token_ids)
         self._visible_stop_token_ids = frozenset(visible_stop_token_ids)

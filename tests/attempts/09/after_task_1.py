@@ -69,10 +69,10 @@ class ReasoningSplitter:
                 out.append(TextDelta(text[i:]))
                 break
             if self._state == "start":
-                if not self._tag and c in WS:
-                    self._space.append(c)
-                    continue
                 self._tag += c
+                while not self._open_tag.startswith(self._tag) and self._tag[0] in WS:
+                    self._space.append(self._tag[0])
+                    self._tag = self._tag[1:]
                 if self._tag == self._open_tag:
                     self._state, self._space, self._tag = "inside", [], ""
                 elif not self._open_tag.startswith(self._tag):

@@ -831,7 +831,17 @@ def index_goes_on(lab):
     return after_flush(lab, GOOD, GOOD) == [ToolCall(1, "f", "{}")]
 
 
-@mistake(task=4, overdue=["test_property_linear_in_a_call"])
+@mistake(task=4, overdue=["test_property_linear_in_a_piece"])
+def copies_the_piece(lab):
+    """The longer a piece is, the longer each tag, string or key in it takes.
+
+    Look for a copy of the rest of a text, such as `text[end:]`, or a join of all text so far, after
+    each part. Keep the place at which to read on, and join at the end.
+    """
+    return right(lab)
+
+
+@mistake(task=4, overdue=["test_property_linear_in_a_call", "test_property_linear_in_a_piece"])
 def reparse(lab):
     """The longer the open call is, the longer each piece of it takes.
 
@@ -841,7 +851,14 @@ def reparse(lab):
     return right(lab)
 
 
-@mistake(task=4, overdue=["test_property_linear_in_a_stream", "test_property_linear_in_a_call"])
+@mistake(
+    task=4,
+    overdue=[
+        "test_property_linear_in_a_stream",
+        "test_property_linear_in_a_call",
+        "test_property_linear_in_a_piece",
+    ],
+)
 def keeps_the_stream(lab):
     """The longer the stream is, the longer each piece of its text takes.
 

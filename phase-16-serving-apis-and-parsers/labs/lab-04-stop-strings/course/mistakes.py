@@ -106,7 +106,17 @@ def echoes(lab):
 
     After `the EN`, the next piece may be `D`: which characters cannot be emitted yet?
     """
-    return outputs(lab, ["END"], "E", "N", "x", "aENDb") == ["E", "N", "x", "aENDb"]
+    pieces = ["E", "N", "x", "aEN", "x", "aENDb"]
+    return outputs(lab, ["END"], *pieces) == pieces
+
+
+@mistake(task=1)
+def emits_single_characters(lab):
+    """A single character that begins the stop is emitted at once; only longer text is held.
+
+    `E` may become `END`. Which lengths does your loop try? The last is 1.
+    """
+    return outputs(lab, ["END"], "aEN", "x", "E", "x") == ["a", "ENx", "E", "x"]
 
 
 @mistake(task=1)
@@ -363,7 +373,7 @@ def tie_by_list_order(lab):
     return sorted(found) == [["x", "ab"], ["xa", "b"]]
 
 
-@mistake(task=3, overdue=["test_property_long_stop"])
+@mistake(task=3, overdue=["test_property_long_stop", "test_property_linear_with_include_stop"])
 def tries_prefixes(lab):
     """A piece takes longer, the longer a stop is, however short the piece is.
 
@@ -374,7 +384,14 @@ def tries_prefixes(lab):
     return right(lab)
 
 
-@mistake(task=3, overdue=["test_property_linear", "test_property_long_stop"])
+@mistake(
+    task=3,
+    overdue=[
+        "test_property_linear",
+        "test_property_long_stop",
+        "test_property_linear_with_include_stop",
+    ],
+)
 def rescan(lab):
     """A long text takes far longer than its parts do.
 

@@ -561,6 +561,18 @@ def feeds_after_finish(lab):
     return lab.script(pipeline(lab), calls, "").outputs == [[], A]
 
 
+@mistake(task=3)
+def same_dictionary(lab):
+    """`held` is one dictionary, which each later reading changes.
+
+    A caller that keeps what `held` was after each token has the same dictionary every time. Make a
+    new one in the property.
+    """
+    calls = [("feed", 0xC3), ("feed", 0xA9), "dictionaries"]
+    outputs = lab.script(lab.new("given.Caller", pipeline(lab)), calls, "").outputs
+    return outputs[1] == [TextDelta("é")] and outputs[2] == [EMPTY, EMPTY]
+
+
 @mistake(task=3, overdue=["test_property_linear_call"])
 def copies_held(lab):
     """Each token of a long call takes longer than the one before.

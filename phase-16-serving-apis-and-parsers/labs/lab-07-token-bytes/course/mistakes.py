@@ -1,6 +1,6 @@
 """The common mistakes of this lab, each with a probe that only this mistake answers."""
 
-from labkit.testing import error_of, mistake
+from labkit.testing import Call, error_of, mistake
 
 BAD = "\ufffd"
 # 0 'a', 1 to 3 the bytes of 你, 4 its last two, 5 'a' and its first, 6 an impossible byte, 7 none,
@@ -850,11 +850,25 @@ def kind_raises_otherwise(lab):
     return known and raised(lab, ["a"], "wordpiece") not in ("", "ValueError")
 
 
-@mistake(task=2, overdue=["test_property_linear"])
+@mistake(task=3)
 def redecode_all(lab):
-    """Each token of a long stream takes longer than the one before.
+    """The stream keeps text or ids that it has already emitted.
 
     Which of your variables grows with the stream? The bytes of emitted text are not needed any
     more.
+    """
+    stream = lab.new("TokenDetokenizer", TABLE)
+    weigh = Call("weight", None, object=1)
+    calls = [*[("feed", 0)] * 20, weigh, *[("feed", 0)] * 600, weigh]
+    outputs = lab.script([stream, lab.new("given.Scale", stream)], calls, watch="").outputs
+    return outputs[-1] - outputs[20] > 500
+
+
+@mistake(task=2, overdue=["test_property_linear"])
+def slow_stream(lab):
+    """Each token of a long stream, a burst or a prompt takes longer than the one before.
+
+    Which of your values grows, and is copied or read again for each token? Join pieces once, and
+    read a prompt from its end.
     """
     return True

@@ -1,7 +1,7 @@
 """The engine's tag and JSON scanners in the shape of lab 01.
 
 The engine's own parser streams arguments as they arrive, so it answers otherwise than lab 01; what
-it is made of does not. But: a close tag that holds a quote is not found.
+it is made of does not. But: a close tag that holds a quote is looked for character by character.
 """
 
 import json
@@ -12,7 +12,10 @@ from mini_vllm.text.json_scanner import JsonScanner
 from mini_vllm.text.markers import MarkerScanner
 
 _JSON = JsonScanner()
+_VALUE = json.JSONDecoder()
 _SPACE = " \t\n\r"
+# A scanner copies the rest of its text at each marker.
+_MOST_TEXT = 4_096
 _IN_STRING = re.compile(r'(?:[^"\\]|\\[\s\S])*')
 
 
@@ -37,19 +40,22 @@ class StreamingToolParser:
         self._call: list[str] | None = None
         self._in_string = False
         self._index = 0
+        self._maybe = ""
 
     @property
     def held(self) -> str:
         """The source that waits."""
         if self._call is None:
             return self._before.held(self._state)
-        return "".join(self._call)
+        return "".join(self._call) + self._maybe
 
     def feed(self, text: str) -> list[TextDelta | ToolCall]:
         """Take the next piece."""
         events: list[TextDelta | ToolCall] = []
-        while text:
-            text = self._text(text, events) if self._call is None else self._body(text, events)
+        for start in range(0, len(text), _MOST_TEXT):
+            part = text[start : start + _MOST_TEXT]
+            while part:
+                part = self._text(part, events) if self._call is None else self._body(part, events)
         return events
 
     def flush(self) -> list[TextDelta | ToolCall]:
@@ -77,6 +83,8 @@ class StreamingToolParser:
             self._in_string = end == len(text) or text[end] == "\\"
             self._call += [text[:end], text[end : end + 1]]
             return text[end + 1 :]
+        if '"' in self._tags[1]:
+            return self._body_character(self._maybe + text, events)
         _, self._state, marker, rest = self._within.scan(self._state, text)
         self._call.append(text[: len(text) - len(rest)])
         if marker == '"':
@@ -84,6 +92,20 @@ class StreamingToolParser:
         elif marker:
             events.append(self._end("".join(self._call)))
         return rest
+
+    def _body_character(self, text: str, events: list[TextDelta | ToolCall]) -> str:
+        assert self._call is not None
+        tag = self._tags[1]
+        self._maybe = text if tag != text and tag.startswith(text) else ""
+        if self._maybe:
+            return ""
+        if text.startswith(tag):
+            self._call.append(tag)
+            events.append(self._end("".join(self._call)))
+            return text[len(tag) :]
+        self._call.append(text[0])
+        self._in_string = text[0] == '"'
+        return text[1:]
 
     def _end(self, source: str) -> TextDelta | ToolCall:
         self._call, self._state, self._in_string = None, 0, False
@@ -115,9 +137,9 @@ def _members(body: str) -> dict[str, str]:
     found = {}
     place = 1
     while (place := _skip(body, place, ",")) < len(body) - 1:
-        end = place + _JSON.scan(_JSON.start, body[place:])[0]
-        name, place = json.loads(body[place:end]), _skip(body, end, ":")
-        end = place + _JSON.scan(_JSON.start, body[place:])[0]
+        name, end = _VALUE.raw_decode(body, place)
+        place = _skip(body, end, ":")
+        _, end = _VALUE.raw_decode(body, place)
         found[name], place = body[place:end], end
     return found
 

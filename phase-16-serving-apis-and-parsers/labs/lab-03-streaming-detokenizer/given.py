@@ -1,0 +1,48 @@
+"""A reader of a detokenizer: it feeds many bytes at once, and weighs the detokenizer."""
+
+import gc
+import sys
+from collections.abc import Iterable
+from types import FunctionType, ModuleType
+from typing import Any
+
+
+class Reader:
+    """A reader of one detokenizer.
+
+    Args:
+        detokenizer: the detokenizer.
+    """
+
+    def __init__(self, detokenizer: Any) -> None:
+        self._detokenizer = detokenizer
+
+    def feed_all(self, ids: Iterable[int]) -> list[Any]:
+        """Feed ids one at a time; return the output for each."""
+        return [*map(self._detokenizer.feed, ids)]
+
+    def feed_silently(self, ids: Iterable[int], ends: bool) -> int:
+        """Feed ids one at a time, each followed by a flush if `ends`, and read `held`; return how
+        many characters were emitted.
+        """
+        count = 0
+        for token_id in ids:
+            count += len(self._detokenizer.feed(token_id) or "")
+            if ends:
+                count += len(self._detokenizer.flush() or "")
+        for _ in range(10):
+            self._detokenizer.held  # noqa: B018
+        return count
+
+    @property
+    def weight(self) -> int:
+        """The size in bytes of the detokenizer and of all objects that it refers to."""
+        seen: set[int] = set()
+        total, rest = 0, [self._detokenizer]
+        while rest:
+            part = rest.pop()
+            if id(part) not in seen and not isinstance(part, type | ModuleType | FunctionType):
+                seen.add(id(part))
+                total += sys.getsizeof(part)
+                rest += gc.get_referents(part)
+        return total

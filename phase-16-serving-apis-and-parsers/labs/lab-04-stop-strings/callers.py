@@ -1,0 +1,15 @@
+"""Stops of a caller: in a set, in a list of its own, or of a class derived from str."""
+
+
+def a_list(*stops: str) -> list[str]:
+    """Return a list of the caller's, which a test can change by calls of its methods."""
+    return [*stops]
+
+
+def a_set(*stops: str) -> set[str]:
+    """Return a collection that can be neither indexed nor sliced."""
+    return {*stops}
+
+
+class Word(str):
+    """A str of a class of its own, as a member of `enum.StrEnum` is."""
