@@ -69,11 +69,12 @@ def expect_most(actual: Any, most: int, run: Trace | str, what: str) -> None:
 
 
 def expect_untouched(trace: Trace) -> None:
-    """Fail if the implementation changed an argument, which is a copy only in tests."""
+    """Fail if the implementation changed an argument, which is a copy only in tests, changed a list
+    or dict that it had returned, or returned the same object again.
+    """
     if trace.changed:
-        raise Failure(
-            "an argument that stays unchanged", trace.changed[0], "", trace, trace.changed[0]
-        )
+        change = trace.changed[0]
+        raise Failure("arguments and results that stay unchanged", change, "", trace, change)
 
 
 def error_of(run: Callable[..., object], *args: Any, **kwargs: Any) -> tuple[str, str]:

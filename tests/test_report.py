@@ -237,6 +237,16 @@ def raising(error):
     return do
 
 
+def refilled(items):
+    """Return a function that returns the same list each time, with its argument in it."""
+
+    def do(item):
+        items[:] = [item]
+        return items
+
+    return do
+
+
 LONG = "x" * 5_000
 EVENTS = [TextDelta("ab"), ToolCall(0, "f", "{}")]
 
@@ -286,6 +296,11 @@ EVENTS = [TextDelta("ab"), ToolCall(0, "f", "{}")]
         # Arguments are copies, and a change of one is told.
         (lambda lab: expect_untouched(lab.script(lab.new("Echo"), [("feed", [240])], "")),
          echo(lambda ids: ids.clear()), ["feed changed its argument: [240] became []"]),
+        # A result belongs to the caller.
+        (lambda lab: expect_untouched(lab.script(lab.new("Echo"), [("feed", 1), ("feed", 2)], "")),
+         echo(refilled([])), ["a list that feed returned changed later: [1] became [2]"]),
+        (lambda lab: expect_untouched(lab.script(lab.new("Echo"), [("feed", 1), ("feed", 2)], "")),
+         echo(lambda i, empty=[]: empty), ["feed returned the same list object again"]),
         # A shortened input is below the table in full, or 300 characters of it.
         (streamed(["", "b"], ["z" * 90, "c" * 90]), echo(lambda c: ""),
          [f"in full feed('{'z' * 62}", f" {'z' * 22}')", f"in full feed('{'c' * 62}"]),

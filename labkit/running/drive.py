@@ -35,11 +35,14 @@ Perform = Callable[[Sequence[New], Sequence[Call], str], Trace]
 
 # The name that was called, the test's value, and the copy that the implementation got.
 _Argument = tuple[str, Any, Any]
+# The name that was called, the value that it returned, and the copy that the test got.
+_Returned = tuple[str, Any, Any]
 
 # A test makes hundreds of thousands of calls; this takes a third of the time of `Call(...)`.
 _call_of = partial(tuple.__new__, Call)
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 _ATOMS = frozenset([type(None), bool, int, str, bytes])
+_MUTABLE = (list, dict)
 _LABKIT = str(Path(__file__).parents[1])
 # Limits: an exception's text, a changed argument's text, and the number of changed arguments.
 _MOST_CHARACTERS = 4_000
@@ -86,12 +89,14 @@ class Run:
         self._objects: list[Any] = []
         self._made: dict[int, Any] = {}
         self._arguments: list[_Argument] = []
+        self._returned: list[_Returned] = []
         self._held: Any = None
         self._make_all()
 
     def carry_out(self, calls: Iterable[Call]) -> None:
         """Carry out the next calls, unless something raised."""
         trace, resolve, watch, held = self.trace, self._resolve, self.watch, self._held
+        changed, returned = trace.changed, self._returned
         if trace.raised is not None:
             return
         doing: Call | None = None
@@ -101,7 +106,7 @@ class Run:
                 if doing.args is None:
                     result = _read(resolve, target, doing.name)
                 else:
-                    result = _call(resolve, target, doing, trace.changed)
+                    result = _call(resolve, target, doing, changed, returned)
                 if watch and type(held) is not Unreadable:
                     held = _read(resolve, target, watch)
                 trace.steps.append(Step(doing, result, held))
@@ -110,9 +115,20 @@ class Run:
         self._held = held
 
     def end(self) -> Trace:
-        """Return the whole run, including changes to the arguments of its objects."""
+        """Return the whole run, including changes to the arguments of its objects and to lists
+        that had been returned.
+        """
+        changed = self.trace.changed
         for name, before, after in self._arguments:
-            _note_change(self.trace.changed, name, before, after)
+            _note_change(changed, f"{name} changed its argument", before, after)
+        lists: set[int] = set()
+        for name, value, copy in self._returned:
+            kind = type(copy).__name__
+            _note_change(changed, f"a {kind} that {name} returned changed later", copy, value)
+            # Every value is still held here, so no two of them have the same id.
+            if id(value) in lists and len(changed) < MOST_CHANGES:
+                changed.append(f"{name} returned the same {kind} object again")
+            lists.add(id(value))
         return self.trace
 
     def _make_all(self) -> None:
@@ -140,7 +156,9 @@ class Run:
         return made
 
 
-def _call(resolve: Resolve, target: Any, call: Call, changed: list[str]) -> Any:
+def _call(
+    resolve: Resolve, target: Any, call: Call, changed: list[str], returned: list[_Returned]
+) -> Any:
     method = resolve(call.name) if target is None else _method(target, call.name)
     args, kwargs = call.args, call.kwargs
     assert args is not None
@@ -149,8 +167,14 @@ def _call(resolve: Resolve, target: Any, call: Call, changed: list[str]) -> Any:
     else:
         args, kwargs = _copy(args), _copy(dict(kwargs))
         result = method(*args, **kwargs)
-        _note_change(changed, call.name, (call.args, dict(call.kwargs)), (args, kwargs))
-    return result if type(result) in _ATOMS else _data(result, f"{call.name} returned", call.name)
+        before = (call.args, dict(call.kwargs))
+        _note_change(changed, f"{call.name} changed its argument", before, (args, kwargs))
+    if type(result) in _ATOMS:
+        return result
+    data = _data(result, f"{call.name} returned", call.name)
+    if type(data) in _MUTABLE:
+        returned.append((call.name, result, data))
+    return data
 
 
 def _method(target: Any, name: str) -> Any:
@@ -193,8 +217,8 @@ def _copy(value: Any) -> Any:
     return bytearray(value) if type(value) is bytearray else value
 
 
-def _note_change(changed: list[str], name: str, before: Any, after: Any) -> None:
-    """Add a note if a copy no longer equals its original."""
+def _note_change(changed: list[str], what: str, before: Any, after: Any) -> None:
+    """Add a note if a value no longer equals its copy."""
     try:
         if after == before or len(changed) == MOST_CHANGES:
             return
@@ -203,7 +227,7 @@ def _note_change(changed: list[str], name: str, before: Any, after: Any) -> None
     except Exception:
         # The implementation put a value there whose `==` or `repr` raised.
         words = "it became another value"
-    changed.append(f"{name} changed its argument: {words}")
+    changed.append(f"{what}: {words}")
 
 
 def _first_difference(before: Any, after: Any) -> tuple[Any, Any]:

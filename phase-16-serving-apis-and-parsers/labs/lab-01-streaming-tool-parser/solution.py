@@ -76,7 +76,7 @@ class StreamingToolParser:
         The body of a call runs to the first close tag that is not inside a JSON string.
 
         Returns:
-            Events, never an empty `TextDelta`; `[]` if no event is certain yet.
+            A new list of events, never an empty `TextDelta`; `[]` if no event is certain yet.
 
         >>> parser = StreamingToolParser()
         >>> parser.feed("a <tool"), parser.held

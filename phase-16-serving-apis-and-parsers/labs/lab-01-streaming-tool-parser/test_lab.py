@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from labkit.testing import check, cut_at, expect, joined, small_strings
+from labkit.testing import check, cut_at, expect, expect_untouched, joined, small_strings
 from mini_vllm.text.events import TextDelta, ToolCall
 
 OPEN, CLOSE = TAGS = "<tool_call>", "</tool_call>"
@@ -759,8 +759,8 @@ def test_property_eager(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(5)
 def test_property_isolated(lab):
-    """isolated: parsers fed in turns, each with tags of its own, give, piece by piece, what each
-    gives alone.
+    """isolated: parsers fed in turns, each with tags of its own, return, piece by piece, what each
+    returns alone; each list is a new one, and no later call changes it.
     """
 
     def rule(cases):
@@ -774,6 +774,7 @@ def test_property_isolated(lab):
             if number % 2:
                 outputs = [*map(turned_events, outputs)]
             expect(outputs_of(trace)[:-1], outputs, trace)
+            expect_untouched(trace)
 
     r = lab.random
     say = [Part("a "), in_tags(*CALLS[3]), Part("b")]

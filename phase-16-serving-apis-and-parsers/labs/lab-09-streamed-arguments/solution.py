@@ -65,7 +65,7 @@ class ReasoningSplitter:
         return self._stream.held
 
     def feed(self, text: str) -> list[ReasoningDelta | TextDelta]:
-        """Take the next piece, of any length; return what is now certain, in order.
+        """Take the next piece, of any length; return what is now certain, in order, in a new list.
 
         The open tag counts only at the start of a stream, and not if the stream starts inside.
         White space before the tag is dropped with it. Everything between it and the first close tag
@@ -248,7 +248,7 @@ class StreamingCallParser:
         return self._stream.held
 
     def feed(self, text: str) -> list[TextDelta | CallStart | ArgsDelta | CallEnd | Malformed]:
-        """Take the next piece, of any length; return what is now certain, in order.
+        """Take the next piece, of any length; return what is now certain, in order, in a new list.
 
         A `CallStart` (its `id` is None) is emitted with the quote that ends the name; arguments are
         emitted as they arrive, unchanged. If the arguments precede the name, they are held until

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from labkit.testing import check, cut_at, expect, joined
+from labkit.testing import check, cut_at, expect, expect_untouched, joined
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -1265,7 +1265,9 @@ def test_property_eager(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_property_isolated(lab):
-    """isolated: parsers fed in turns return, piece by piece, what each returns alone."""
+    """isolated: parsers fed in turns return, piece by piece, what each returns alone; each list is
+    a new one, and no later call changes it.
+    """
 
     def rule(cases):
         pieces = [cut_at(source_of(stream), places) for stream, places in cases]
@@ -1274,6 +1276,7 @@ def test_property_isolated(lab):
             outputs, held, last = expected(*case)
             expect(outputs_of(trace), [*outputs, last], trace)
             expect(trace.held, [*held, ""], trace, "held")
+            expect_untouched(trace)
 
     r = lab.random
     cases = [[cut(r, stream, "single") for stream in ([SAY, Part("b")], [GOOD, QUOTE])]]

@@ -107,7 +107,8 @@ class SseReader:
         self._after_cr = False
 
     def feed(self, data: bytes) -> list[str]:
-        """Take the next bytes; return the data of each event that they complete, also `[DONE]`.
+        """Take the next bytes; return a new list: the data of each event that they complete, also
+        `[DONE]`.
 
         An event is complete with the byte that ends its empty line. A CR ends a line at once. An LF
         right after it is part of the same line ending, even if it arrives with the next bytes.

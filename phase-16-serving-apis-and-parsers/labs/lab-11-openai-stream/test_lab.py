@@ -983,8 +983,8 @@ def test_property_round_trip(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_property_isolated(lab):
-    """isolated: streams that are written or read in turns share nothing, neither what they are
-    told at the start nor what they remember.
+    """isolated: streams that are written or read in turns share nothing, neither their arguments
+    nor what they remember; each list that is returned is a new one, and no later call changes it.
     """
 
     def written(streams):
@@ -1015,6 +1015,7 @@ def test_property_isolated(lab):
         news = [lab.new(READER)] * len(streams)
         for trace, pieces in zip(lab.interleave(news, streams, "", watch=""), streams, strict=True):
             expect(trace.outputs, read_pieces(pieces), trace)
+            expect_untouched(trace)
 
     pairs = ([texts(lab.random) + a_call(lab.random, 0) for _ in range(2)] for _ in range(4))
     check(written, [[[("text", "a")], [("text", "b"), ("text", "c")]], *pairs])
