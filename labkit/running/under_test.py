@@ -127,7 +127,8 @@ class CodeUnderTest:
         )
         return LoadFailure(
             f"{self._lab.label} builds on {names} of {first.label}, but your current "
-            f"{first.label} does not pass. Pass it first: make lab N={first.number}"
+            f"{first.label} does not pass. Pass it first: make lab N={first.number}. To use it as "
+            f"it is: LAB_PARTS=own make lab N={self._lab.number}"
         )
 
     @cached_property

@@ -76,11 +76,12 @@ class LabPathFactory:
     def _options_that_nobody_builds(self) -> dict[str, Any]:
         """Return the options of a request that the labs refuse, with their neutral values."""
         values = {
-            "include_stop_str_in_output": ("visible_stops", False),
-            "min_tokens": ("min_tokens", 0),
+            "include_stop_str_in_output": (("visible_stops", "include_stop"), False),
+            "min_tokens": (("min_tokens",), 0),
         }
         takes = self._composed.takes
-        refused = {name: none for name, (value, none) in values.items() if not takes(value)}
+        refused = {name: none for name, (any_of, none) in values.items()
+                   if not any(map(takes, any_of))}  # fmt: skip
         if self._composed.parts["tokens"].only_bytes:
             refused["skip_special_tokens"] = True
         return refused
@@ -96,6 +97,12 @@ class LabPathFactory:
             value = getattr(request.params, name)
             if value != neutral:
                 raise ValueError(f"{name} is {value}; the labs have no such option: leave it out")
+        shown, ids = request.params.include_stop_str_in_output, request.params.stop_token_ids
+        if shown and ids and not self._composed.takes("visible_stop_token_ids"):
+            raise ValueError(
+                f"stop_token_ids are {sorted(ids)}, and include_stop_str_in_output is True; these "
+                "labs can include stop strings only: leave one of the two out"
+            )
         with telling_the_author():
             return self.build(request, prompt_token_ids)
 
@@ -144,6 +151,8 @@ class LabPathFactory:
             "tokens": tokens,
             "stops": () if visible else params.stop,
             "visible_stops": params.stop if visible else (),
+            "all_stops": params.stop,
+            "include_stop": visible,
             "stop_token_ids": () if visible else ends,
             "visible_stop_token_ids": ends if visible else (),
             "min_tokens": params.min_tokens,

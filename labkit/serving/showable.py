@@ -69,7 +69,7 @@ def shown_of(lab: Lab) -> list[Shown]:
             serves.role,
             serves.class_name,
             "ids" if _takes_ids(serves) else "characters",
-            serves.role in (PIPELINE, "frames") or "stops" in serves.arguments.values(),
+            serves.role in (PIPELINE, "frames") or "stops" in serves.arguments,
             _naive_name(lab, serves),
             _EXAMPLES.get(serves.role, _ALL),
         )

@@ -261,6 +261,8 @@ def make_subject(
         "starts_inside": False,
         "stops": list(stops),
         "visible_stops": (),
+        "all_stops": list(stops),
+        "include_stop": False,
         "stop_token_ids": sorted(tokenizer.eos_token_ids),
         "visible_stop_token_ids": (),
         "min_tokens": 0,

@@ -121,7 +121,7 @@ def _status(lab: Lab, progress: Progress) -> str:
     ):  # fmt: skip
         # The score is that of the file before.
         return "reset since" if record.score else "not started"
-    return "not run yet" if record.score is None else "in progress"
+    return "no full run yet" if record.score is None else "in progress"
 
 
 def compared(ratio: float, name: str) -> str:

@@ -97,7 +97,9 @@ def main(
         )
     # Another text path has its own formats.
     reads = "" if text_path else str(formats)
-    welcome = _welcome(listener, setup.name, bool(key), f"{note}\n\n" if note else "", reads)
+    vocabulary = options.tokenizer or tokenizer
+    note = f"{note}\n\n" if note else ""
+    welcome = _welcome(listener, setup.name, bool(key), note, vocabulary, reads)
     server = make_server(
         app,
         service,
@@ -385,7 +387,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _welcome(listener: socket.socket, name: str, has_key: bool, note: str, reads: str) -> str:
+def _welcome(listener: socket.socket, name: str, has_key: bool, note: str, vocabulary: str, reads: str) -> str:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     key = " -H 'Authorization: Bearer KEY'" if has_key else ""
@@ -394,6 +396,7 @@ def _welcome(listener: socket.socket, name: str, has_key: bool, note: str, reads
 
   a page to watch it      {url}/
   its metrics             {url}/metrics
+  its vocabulary          {vocabulary}  (--tokenizer chooses another)
 {reads}\
   a streamed chat:
     curl -N {url}/v1/chat/completions -H 'Content-Type: application/json'{key} \\

@@ -113,6 +113,7 @@ def choices_of(server, body):
         {"max_tokens": 7},
         {"ignore_eos": True, "max_tokens": 200},
         {"stop_token_ids": [ord("e"), 257], "stop": ["ther"]},
+        {"stop": ["the", "\n\n"], "include_stop_str_in_output": True},
     ],
 )
 def test_the_references_say_what_the_engines_pipeline_says(both, prompt, fields):
@@ -139,7 +140,6 @@ def test_some_of_those_are_calls_and_some_end_at_a_stop(both):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("include_stop_str_in_output", True),
         ("min_tokens", 1),
         ("skip_special_tokens", False),
     ],
@@ -149,6 +149,14 @@ def test_what_the_labs_do_not_build_is_refused_by_its_name(both, name, value):
     answer = both[1].chat(body)
     assert answer.status == 400
     assert f"{name} is {value}; the labs have no such option" in answer.error["message"]
+    assert both[0].chat({**body, "max_tokens": 5}).status == 200
+
+
+def test_labs_that_include_only_stop_strings_refuse_to_include_stop_ids(both):
+    body = saying("Hello!", include_stop_str_in_output=True, stop_token_ids=[ord("e")])
+    answer = both[1].chat(body)
+    assert answer.status == 400
+    assert "stop_token_ids are [101]" in answer.error["message"]
     assert both[0].chat({**body, "max_tokens": 5}).status == 200
 
 

@@ -27,7 +27,7 @@ from labkit.publish.site.serve import PORT, serve
 from labkit.publish.student_edition import make_edition
 from labkit.publish.withheld import check_withheld
 
-NAME = "The text path, by hand"
+NAME = "From Tokens to Text"
 STUDENT = "student"
 # A file in a built folder, with the digest of its sources. A folder without it is not replaced.
 MADE_OF = "made-of.txt"

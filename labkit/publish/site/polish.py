@@ -23,6 +23,8 @@ _NUMBER = ' class="linenos"'
 _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # In the generator's script, the rules that its search puts into a shadow tree, in one literal.
 _STYLE = re.compile(r"'(\.[^'\\\n]{200,}\})'")
+# Markdown writes a vertical bar in a table as `\\|`; in code, the generator keeps the backslash.
+_CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 _HEAD = '<meta charset="utf-8">'
 _META = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 _LEAVES = '<span class="md-visually-hidden"> (leads out of this site)</span>'
@@ -38,7 +40,7 @@ def polish(folder: Path) -> None:
     content = policy(pages.values(), scripts)
     for path, text in pages.items():
         meta = f'{_HEAD}\n<meta http-equiv="Content-Security-Policy" content="{content}">'
-        text = mark_outward(text).replace(_HEAD, meta, 1)
+        text = unescape_bars(mark_outward(text)).replace(_HEAD, meta, 1)
         path.write_text(text.replace("<img ", '<img loading="lazy" '), encoding="utf-8")
 
 
@@ -52,6 +54,11 @@ def squeeze(page: str) -> str:
         return _COLOURLESS.sub(r"\1", match[0]).replace(_NUMBER, "") if match[1] else "\n"
 
     return _BREAKS.sub(shortened, page)
+
+
+def unescape_bars(page: str) -> str:
+    """Return a page whose tables show a vertical bar in code without a backslash, as GitHub does."""
+    return _CELL.sub(lambda cell: cell[0].replace(r"\|", "|"), page)
 
 
 def mark_outward(page: str) -> str:

@@ -76,5 +76,7 @@ def _after(run: LabRun, labs: Sequence[Lab]) -> str:
         lab = next((other for other in left if run.lab.label in other.prerequisites), lab)
     readme = os.path.relpath(lab.readme)
     go_on = f"{lab.label}, {lab.title}: read {readme}, then make lab N={lab.number}"
+    if lab != left[0]:
+        go_on += f" (in the course's order: make lab N={left[0].number})"
     done = track_done(labs, lab) if lab == left[0] else ""
     return f"{done}; to continue, {go_on}" if done else go_on

@@ -248,7 +248,7 @@ def only_in_one_piece(lab):
 def only_at_the_end(lab):
     """A stop is found only at the end of a piece.
 
-    A piece may go on after the stop. Ask after each character whether a stop completes.
+    A piece may go on after the stop: search all of the held text and the new piece for a stop.
     """
     return outputs(lab, ["END"], "aENDb", "?") == ["aENDb", None] and outputs(
         lab, ["END"], "aE", "ND", "?"
