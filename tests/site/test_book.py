@@ -23,7 +23,7 @@ from labkit.publish.site.checks import Page, check_site, page_bytes
 from labkit.publish.site.command import MADE_OF, build, run
 from labkit.publish.site.files import file_page, line_anchor
 from labkit.publish.site.generator import generate
-from labkit.publish.site.polish import mark_outward, policy, polish, squeeze
+from labkit.publish.site.polish import mark_outward, policy, polish, squeeze, unescape_bars
 from labkit.publish.site.serve import make_server
 from labkit.publish.withheld import check_withheld
 
@@ -199,6 +199,11 @@ def test_white_space_of_templates_goes_and_that_of_code_stays():
     assert squeeze(marked) == '<pre><span class="k">def</span> f</pre>'
     numbered = '<pre><span class="linenos" data-linenos="1 "></span>f</pre>'
     assert squeeze(numbered) == '<pre><span data-linenos="1 "></span>f</pre>'
+
+
+def test_a_bar_in_a_table_has_no_backslash():
+    row = r"<td><code>&lt;|im_end\|&gt;</code></td><p><code>a\|b</code></p>"
+    assert unescape_bars(row) == r"<td><code>&lt;|im_end|&gt;</code></td><p><code>a\|b</code></p>"
 
 
 def test_links_that_lead_out_say_so():

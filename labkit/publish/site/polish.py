@@ -57,7 +57,7 @@ def squeeze(page: str) -> str:
 
 
 def unescape_bars(page: str) -> str:
-    """Return a page whose tables show a vertical bar in code without a backslash, as GitHub does."""
+    """Return a page whose tables show vertical bars in code without a backslash, as GitHub does."""
     return _CELL.sub(lambda cell: cell[0].replace(r"\|", "|"), page)
 
 
