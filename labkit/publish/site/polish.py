@@ -23,7 +23,7 @@ _NUMBER = ' class="linenos"'
 _INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 # In the generator's script, the rules that its search puts into a shadow tree, in one literal.
 _STYLE = re.compile(r"'(\.[^'\\\n]{200,}\})'")
-# Markdown writes a vertical bar in a table as `\\|`; in code, the generator keeps the backslash.
+# Markdown writes a vertical bar in a table as `\|`; in code, the generator keeps the backslash.
 _CELL = re.compile(r"<td\b.*?</td>", re.DOTALL)
 _HEAD = '<meta charset="utf-8">'
 _META = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
