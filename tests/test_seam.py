@@ -48,6 +48,17 @@ def driver(**names):
     return Driver(partial(perform, (names | {"Counter": Counter, "Pair": Pair}).__getitem__), "0")
 
 
+def test_a_recipe_is_an_argument_of_a_recipe_only():
+    lab = driver()
+    recipe = lab.new("Counter", 10)
+    for call in (lab.call, lab.rejects):
+        for wrong in (("Pair", recipe, 1), (lab.new("Pair", 1, 2), "feed", recipe)):
+            with pytest.raises(TypeError, match="only the arguments of"):
+                call(*wrong)
+    with pytest.raises(TypeError, match="Pair: only"):
+        lab.rejects("Pair", one=recipe)
+
+
 def test_a_recipe_used_twice_is_one_object():
     lab = driver()
     shared, other = lab.new("Counter", 10), lab.new("Counter", 10)

@@ -467,7 +467,13 @@ def _raising(expected: str, raised: Raised, trace: Trace | None) -> Failure:
 def _plan(
     target: str | New, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[New], list[Call]]:
-    """Return the objects to make and the calls: a function, a method, or only the object itself."""
+    """Return the objects to make and the calls: a function, a method, or only the object itself.
+
+    Raises:
+        TypeError: an argument is a recipe, which would not cross to another process.
+    """
+    if any(isinstance(value, New) for value in (*args, *kwargs.values())):
+        raise TypeError(f"{target!s:.60}: only the arguments of `lab.new` may be recipes")
     if isinstance(target, str):
         return [], [Call(target, args, kwargs)]
     return [target], [Call(args[0], args[1:], kwargs)] if args else []

@@ -132,7 +132,7 @@ def lab_of(path):
     return next((part[:6] for part in path.parts if part.startswith("lab-")), "")
 
 
-def test_of_the_labs_exactly_tests_facts_hidden_tests_and_parts_move_it(labs_copy):
+def test_of_the_labs_exactly_tests_facts_given_files_hidden_tests_and_parts_move_it(labs_copy):
     made = {
         "05": assignment_of(labs_copy, "05"),
         "04": assignment_of(labs_copy, "04", overlay=labs_copy / "overlay"),
@@ -143,10 +143,12 @@ def test_of_the_labs_exactly_tests_facts_hidden_tests_and_parts_move_it(labs_cop
         for number, assignment in made.items()
     }
     parts = {f"lab-0{number}/solution.py" for number in (1, 3, 4)}
-    own = {
-        number: {f"lab-{number}/{name}" for name in ("test_lab.py", "lab.toml", "mistakes.py")}
-        for number in made
-    }
+    own = {}
+    for number, assignment in made.items():
+        names = {f"lab-{number}/{name}" for name in ("test_lab.py", "lab.toml", "mistakes.py")}
+        given = {f"{lab_of(path)}/{path.name}" for path in assignment.lab.given_files}
+        assert len(given) == len(assignment.lab.given_files) > 0
+        own[number] = names | given
     assert found == {"05": own["05"] | parts, "04": own["04"] | {"lab-04/test_hidden.py"}}
 
 

@@ -118,13 +118,16 @@ def test_points_move_from_the_test_that_is_varied():
     assert sum(test.points for test in assignment_of("lab-04").tests) == 100
 
 
-GOOD = """
+VARIED = {test.name: test.points for test in LABS["lab-04"].tests}["test_rejects_a_bare_string"]
+# A hidden test may take all points but one of the test that it varies.
+TAKES = f"points({VARIED - 1})"
+GOOD = f"""
 import pytest
 from labkit.testing import expect
 
 
 @pytest.mark.task(4)
-@pytest.mark.points(2)
+@pytest.mark.{TAKES}
 @pytest.mark.varies("test_rejects_a_bare_string")
 @pytest.mark.visibility("hidden")
 def test_hidden_one(lab):
@@ -143,7 +146,7 @@ def test_a_good_overlay_is_read(tmp_path):
     (test,) = write(tmp_path, GOOD).tests
     (varied,) = (known for known in LABS["lab-04"].tests if known.name == test.varies)
     assert varied.name == "test_rejects_a_bare_string"
-    assert (test.rule, test.points, test.visibility) == (varied.rule, 2, "hidden")
+    assert (test.rule, test.points, test.visibility) == (varied.rule, VARIED - 1, "hidden")
 
 
 @pytest.mark.parametrize(
@@ -153,9 +156,9 @@ def test_a_good_overlay_is_read(tmp_path):
         ('@pytest.mark.varies("test_rejects_a_bare_string")\n', "", "name the test that it varies"),
         ("test_rejects_a_bare_string", "test_naive_check_leaks_the_stop", "NAME one of"),
         ("task(4)", "task(2)", "is of task 4"),
-        ("points(2)", "points(0)", "at least 1"),
-        ("points(2)", "points(3)", "take 3 of its 3 points"),
-        ("points(2)", "points(99)", "take 99 of its 3 points"),
+        (TAKES, "points(0)", "at least 1"),
+        (TAKES, f"points({VARIED})", f"take {VARIED} of its {VARIED} points"),
+        (TAKES, "points(99)", f"take 99 of its {VARIED} points"),
         ('visibility("hidden")', 'visibility("secret")', "'secret' is unknown"),
         ("    lab.rejects", '    """A new rule."""\n    lab.rejects', "remove its docstring"),
         ("def test_hidden_one", "def test_flush_once", "rename"),
@@ -164,7 +167,7 @@ def test_a_good_overlay_is_read(tmp_path):
         ("import expect", "import expects", "cannot be imported: ImportError"),
         ("def test_hidden_one(lab):", "def test_hidden_one(lab)", "line 10"),
         ("import pytest\n", "import pytest\npytest.skip('')\n", "cannot be imported: Skipped"),
-        (GOOD, GOOD.replace("points(2)", "points(1)") * 2, "defined twice"),
+        (GOOD, GOOD.replace(TAKES, "points(1)") * 2, "defined twice"),
     ],
 )
 def test_an_overlay_that_breaks_a_rule_is_refused(tmp_path, find, replace, message):

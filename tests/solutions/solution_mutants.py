@@ -14,6 +14,7 @@ The solution of a hunt is a list of tests, and left out: its score is what it no
 
 import argparse
 import ast
+import builtins
 import copy
 import os
 import sys
@@ -128,7 +129,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, object, str]]:
         case ast.Constant(value=str() | bytes() as value) if value:
             yield "value", value[:0], ""
         case ast.If() | ast.IfExp() | ast.While():
-            for value in (True, False):
+            for value in (True, False) if not isinstance(node.test, ast.Constant) else ():
                 yield "test", ast.Constant(value), f"{_code(node.test)} -> {value}"
         case ast.Return(value=ast.expr() as value):
             if not (isinstance(value, ast.Constant) and value.value is None):
@@ -165,7 +166,7 @@ def _matters(first: ast.stmt, second: ast.stmt) -> bool:
 def _variables(statement: ast.stmt) -> tuple[set[str], set[str]]:
     """Return the variables that a statement writes, and all that it mentions."""
     nodes = [n for n in ast.walk(statement) if isinstance(n, ast.Name | ast.Attribute)]
-    mentions = {ast.unparse(node) for node in nodes} - {"self"}
+    mentions = {ast.unparse(node) for node in nodes} - {"self", *dir(builtins)}
     if any(isinstance(node, ast.Call) for node in ast.walk(statement)):
         # A method may change what it is called on, and its arguments.
         return mentions, mentions

@@ -30,6 +30,12 @@ LABS = {lab.number: lab for lab in find_labs(ROOT) if lab.hunt is None}
         ]),
         ("while not a: break", [
             "not a -> True", "not a -> False", "break -> continue", "not a -> +a"]),
+        ("while True: break", ["True -> False", "break -> continue"]),
+        ("a = set(a)\n    b = set(b)", ["no a = set(a)", "no b = set(b)"]),
+        (
+            "c = a.f()\n    b = a.g()",
+            ["no c = a.f()", "no b = a.g()", "b = a.g() before c = a.f()"],
+        ),
         ("'Words.'", []),
         ("return True", ["return True -> return None", "True -> False"]),
     ],

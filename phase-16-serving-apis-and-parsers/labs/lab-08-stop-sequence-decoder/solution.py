@@ -180,7 +180,7 @@ class _Search:
 
     def __init__(self, stop: str, every: Collection[str]) -> None:
         self.stop = stop
-        self.found = 0  # the length of the longest suffix of the text that is a proper prefix
+        self.found: int  # the length of the longest suffix of the text that is a proper prefix
         ends = [stop.rindex(other, 0, -1) + len(other) for other in every if other in stop[:-1]]
         self.inner_end = max(ends, default=0)  # where the last stop inside this one ends
         # The prefix length to fall back to if the character after the first `n` does not match.
@@ -191,10 +191,10 @@ class _Search:
     def take(self, char: str) -> bool:
         """Take the next character; return whether the stop is complete."""
         self.found = self._after(self.found, char)
-        if self.found < len(self.stop):
-            return False
-        self.found = self._shorter[self.found]
-        return True
+        complete = self.found == len(self.stop)
+        if complete:
+            self.found = self._shorter[self.found]
+        return complete
 
     def _after(self, found: int, char: str) -> int:
         while found and self.stop[found] != char:

@@ -471,7 +471,7 @@ def test_hidden_beats_visible_string(lab):
     check(partial(follows, lab, window=True), drawn(case))
     for stops in "END", "", ["END", ""]:
         for kind in "stops", "visible_stops":
-            lab.rejects(DECODER, lab.new("given.Pieces", []), **{kind: stops})
+            lab.rejects(lab.new(DECODER, lab.new("given.Pieces", []), **{kind: stops}))
 
 
 @pytest.mark.task(2)

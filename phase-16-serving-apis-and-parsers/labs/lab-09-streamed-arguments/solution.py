@@ -98,8 +98,8 @@ class ReasoningSplitter:
                 yield from stream.up_to(self._open_tag, only_space=True)
                 stream.kept.clear()
                 self._kind = ReasoningDelta
+            # After the close tag nothing is held, so `flush` needs no other kind.
             yield from stream.up_to(self._close_tag, ReasoningDelta)
-            self._kind = TextDelta
         except _BrokenError:
             if stream.kept:
                 yield TextDelta("".join(stream.kept))
@@ -195,7 +195,7 @@ class JsonScanner:
             if expected[-1] == "text":
                 place = _PLAIN.match(text, place).end()
                 if place == len(text):
-                    break
+                    continue
             char, thing = text[place], expected.pop()
             if char in _GRAMMAR[thing]:
                 expected += _GRAMMAR[thing][char]
@@ -395,6 +395,6 @@ def _find(tag: str, text: str, start: int) -> int:
     """Return where the tag begins; else where it may begin at the end; else the length."""
     place = text.find(tag, start)
     if place < 0:
-        places = range(max(start, len(text) - len(tag) + 1), len(text))
+        places = range(max(start, len(text) - len(tag)), len(text))
         place = next((p for p in places if tag.startswith(text[p:])), len(text))
     return place

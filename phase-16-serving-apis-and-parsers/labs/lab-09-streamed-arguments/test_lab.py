@@ -28,7 +28,7 @@ THINK, ANSWER = "<think>", "</think>"
 SPACE = " \t\n\r"
 START = CallStart(0, None, "f")
 # The characters of a piece in the tests of cost.
-SIZE = 50
+SIZE = 80
 # Stands for any reason, which is in words.
 WHY = "..."
 NAMED = '{"name": "f"', START
@@ -652,7 +652,7 @@ def test_property_splitter(lab):
     r, cases = lab.random, [("<a>x</a>y", [], False, "<a>", "</a>")]
     for first, last in [*TAGS, *(any_tags(r) for _ in range(8))]:
         bits = [first, last, "\n", " ", "x"]
-        for _ in range(7):
+        for _ in range(4):
             text = r.choice(["", "\n", " "]) + r.choice(["", start_of(r, first)])
             text += first + start_of(r, last) + some_bits(r, *bits, start_of(r, last)) + last
             for places in ways(r, text):
@@ -738,8 +738,8 @@ def test_scanner_fails_at_the_first_wrong_character(lab):
 
 
 def long_texts(r):
-    """Draw texts of 5,000 to 5,500 pieces: hostile text, letters, and white space."""
-    count = r.randint(5_000, 5_500)
+    """Draw texts of 3,800 to 4,200 pieces: hostile text, letters, and white space."""
+    count = r.randint(3_800, 4_200)
     hostile = '"call(</tool_cal' + HOSTILE[: SIZE - 17] + "\\"
     return [hostile] * count, ["n" * SIZE] * count, [" \n" * (SIZE // 2)] * count
 
@@ -749,8 +749,8 @@ def long_texts(r):
 @pytest.mark.timeout(10)
 def test_scanner_of_any_depth(lab):
     """Nesting has no limit: 30,000 brackets are scanned like three, without recursion. Length has
-    none either: an object with a long string, long white space and a long number, each in 5,000 to
-    5,500 pieces, finishes well within the time limit.
+    none either: an object with a long string, long white space and a long number, each in 3,800 to
+    4,200 pieces, finishes well within the time limit.
     """
 
     def rule(depth):
@@ -986,7 +986,7 @@ def test_many_calls_in_one_piece(lab):
     streams = [[GOOD, SAY], [GOOD, Part("\n"), GOOD, Part("a"), SAY]]
     streams += drawn(lab, 6, plain_call, any_words, early_call, plain_call)
     check_streams(lab, "events", streams, "whole", "few")
-    count = lab.random.randint(1_200, 1_800)
+    count = lab.random.randint(1_100, 1_300)
     found = feed(lab, [GOOD.source * count]).events
     ends = [event.index for event in found if isinstance(event, CallEnd)]
     expect(ends == [*range(count)], True, f"feed({count:,} calls in one piece): a CallEnd each")
@@ -1085,7 +1085,7 @@ def test_break_before_the_name_is_text(lab):
         for pieces in ([source], list(source)):
             trace = feed(lab, pieces, tag, CLOSE, end="flush")
             expect(trace.events, [TextDelta(source)], trace)
-    source = (OPEN + "x") * lab.random.randint(1_200, 1_800)
+    source = (OPEN + "x") * lab.random.randint(1_100, 1_300)
     trace = feed(lab, [source])
     expect(trace.events == [TextDelta(source)], True, f"feed({len(source):,} characters): as text")
 
@@ -1106,7 +1106,7 @@ def test_break_after_the_name_is_malformed(lab):
     streams += drawn(lab, 12, plain_call, broken_call, any_words, plain_call)
     streams += drawn(lab, 6, unclosed_call, any_words, plain_call)
     check_streams(lab, "outputs", streams, "whole", "single", "few")
-    count = lab.random.randint(1_200, 1_800)
+    count = lab.random.randint(1_100, 1_300)
     found = feed(lab, [(OPEN + '{"name":"f"x' + CLOSE) * count]).events
     ends = [event.index for event in found if isinstance(event, Malformed)]
     expect(ends == [*range(count)], True, f"feed({count:,} broken calls): a Malformed each")
@@ -1293,14 +1293,14 @@ def test_property_isolated(lab):
 @pytest.mark.points(2)
 @pytest.mark.timeout(10)
 def test_property_splitter_linear(lab):
-    """linear: 8,000 to 10,000 pieces of white space, then as many of reasoning, then as many of an
+    """linear: 5,500 to 6,500 pieces of white space, then as many of reasoning, then as many of an
     answer finish well within the time limit.
     """
-    count = lab.random.randint(8_000, 10_000)
-    thought = "<<" + "</thin" * 2
-    pieces = [*["\n " * 30] * count, THINK, *[thought] * count, ANSWER, *["<think>"] * count]
+    count = lab.random.randint(5_500, 6_500)
+    thought, answer = "<<" + "</thin" * 8, THINK * 6
+    pieces = [*["\n " * 40] * count, THINK, *[thought] * count, ANSWER, *[answer] * count]
     trace = lab.stream(lab.new(SPLITTER), pieces, watch="")
-    wanted = [ReasoningDelta(thought * count), TextDelta("<think>" * count)]
+    wanted = [ReasoningDelta(thought * count), TextDelta(answer * count)]
     same = merged(trace.events) == wanted
     expect(same, True, f"3 x {count:,} pieces: reasoning and an answer")
 
@@ -1310,7 +1310,7 @@ def test_property_splitter_linear(lab):
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
     """linear: the work for a piece does not grow with earlier text. These finish well within the
-    time limit: two calls with arguments in 5,000 to 5,500 pieces each, one with its name first and
+    time limit: two calls with arguments in 3,800 to 4,200 pieces each, one with its name first and
     one with its name last; two broken calls as long; and 100,000 characters of text with 800 to
     1,000 calls in it.
     """
@@ -1345,7 +1345,7 @@ def test_property_linear(lab):
 @pytest.mark.timeout(10)
 def test_property_linear_around_the_arguments(lab):
     """linear: the work for a piece does not grow with earlier text, whatever is long. Six calls, in
-    each of which another thing arrives in 5,000 to 5,500 pieces, or in twice as many, finish well
+    each of which another thing arrives in 3,800 to 4,200 pieces, or in twice as many, finish well
     within the time limit: the name, a key, the value of another member, and white space before, in
     and after the object.
     """

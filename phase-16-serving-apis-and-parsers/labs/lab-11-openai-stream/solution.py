@@ -83,7 +83,7 @@ class ChatStream:
         (b'data:', b'data:', b'')
         """
         delta = _delta(event)
-        if self._ended or not delta:
+        if self._ended or delta is None:
             return b""
         return self.start() + self._chunk(delta)
 
@@ -137,7 +137,7 @@ class ChatStream:
         return b"data: [DONE]\n\n"
 
 
-def _delta(event: Event) -> dict[str, Any]:
+def _delta(event: Event) -> dict[str, Any] | None:
     match event:
         case TextDelta(text=text) | Malformed(raw=text) if text:
             return {"content": text}
@@ -148,7 +148,7 @@ def _delta(event: Event) -> dict[str, Any]:
             return {"tool_calls": [{**call, "function": {"name": name, "arguments": ""}}]}
         case ArgsDelta(index=index, text=text) if text:
             return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
-    return {}
+    return None
 
 
 def _frame(payload: dict[str, Any]) -> bytes:
