@@ -1,38 +1,34 @@
-"""A caller that measures how many bytes a layer keeps."""
+"""A scale: it weighs all that an object keeps."""
 
 import gc
 import sys
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-_NOT_STATE = (type, ModuleType, FunctionType, BuiltinFunctionType, CodeType)
+_SHARED = (type, ModuleType, CodeType)
 
 
 class Scale:
-    """A caller that feeds a layer and measures how many bytes the layer has, without its parts."""
+    """A scale for one object, such as a detokenizer.
 
-    def __init__(self, layer: Any, *parts: Any) -> None:
-        self._layer = layer
-        self._parts = parts
+    Args:
+        item: the object.
+        owned: objects of the caller, which do not count.
+    """
 
-    def growth(self, pieces: list[Any], times: int) -> int:
-        """Feed the pieces once, then so many times; return the growth in that time, in bytes."""
-        self._feed(pieces)
-        before = self._size()
-        for _ in range(times):
-            self._feed(pieces)
-        return self._size() - before
+    def __init__(self, item: Any, *owned: Any) -> None:
+        self._item, self._owned = item, owned
 
-    def _feed(self, pieces: list[Any]) -> None:
-        for piece in pieces:
-            self._layer.feed(piece)
-
-    def _size(self) -> int:
-        seen, size, todo = {id(part) for part in self._parts}, 0, [self._layer]
-        while todo:
-            thing = todo.pop()
-            if id(thing) not in seen and not isinstance(thing, _NOT_STATE):
-                seen.add(id(thing))
-                size += sys.getsizeof(thing)
-                todo += gc.get_referents(thing)
-        return size
+    @property
+    def weight(self) -> int:
+        """The size in bytes of the object and of all objects that it refers to."""
+        seen, total, rest = set(map(id, self._owned)), 0, [self._item]
+        while rest:
+            part = rest.pop()
+            if id(part) not in seen and not isinstance(part, _SHARED):
+                seen.add(id(part))
+                total += sys.getsizeof(part)
+                # A function refers to its whole module too.
+                is_function = isinstance(part, FunctionType)
+                rest += part.__closure__ or () if is_function else gc.get_referents(part)
+        return total

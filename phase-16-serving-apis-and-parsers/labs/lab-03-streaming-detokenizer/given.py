@@ -1,9 +1,6 @@
-"""A reader of a detokenizer: it feeds many bytes at once, and weighs the detokenizer."""
+"""A reader of a detokenizer: it feeds many bytes at once."""
 
-import gc
-import sys
 from collections.abc import Iterable
-from types import FunctionType, ModuleType
 from typing import Any
 
 
@@ -33,16 +30,3 @@ class Reader:
         for _ in range(10):
             self._detokenizer.held  # noqa: B018
         return count
-
-    @property
-    def weight(self) -> int:
-        """The size in bytes of the detokenizer and of all objects that it refers to."""
-        seen: set[int] = set()
-        total, rest = 0, [self._detokenizer]
-        while rest:
-            part = rest.pop()
-            if id(part) not in seen and not isinstance(part, type | ModuleType | FunctionType):
-                seen.add(id(part))
-                total += sys.getsizeof(part)
-                rest += gc.get_referents(part)
-        return total

@@ -9,6 +9,7 @@ import re
 import pytest
 
 from labkit.testing import (
+    Call,
     check,
     cut,
     decided,
@@ -37,6 +38,7 @@ RARE = [*map(ord, "\x00\r\n\x85\xad\u0301\u200b\u200d\u2028\u212b\ufdd0\ufe0f\uf
 KINDS = [*map(str.encode, "a\né你🚀"), b"\x80", b"\xff", b"\xed\xa0", b"\xe2\x82A", [300], [-1]]
 # By how many bytes a detokenizer may grow.
 MOST_GROWN = 1_000
+WEIGH = Call("weight", None, object=1)
 # The first bytes after which not every second byte is legal, with the legal second bytes.
 _LEGAL = [(0xE0, 0xA0, 0xBF), (0xED, 0x80, 0x9F), (0xF0, 0x90, 0xBF), (0xF4, 0x80, 0x8F)]
 SECOND = {first: range(least, most + 1) for first, least, most in _LEGAL}
@@ -472,9 +474,10 @@ def test_property_keeps_nothing(lab):
     """
     size = lab.random.randint(1_000, 1_500)
     for kind, ends in itertools.product(KINDS, (False, True)):
-        reader = lab.new("given.Reader", lab.new(DETOKENIZER))
-        few, many = ("feed_silently", [*kind] * 500, ends), ("feed_silently", [*kind] * size, ends)
-        trace = lab.script(reader, [few, "weight", many, many, "weight"], watch="")
+        new = lab.new(DETOKENIZER)
+        few, many = (Call("feed_silently", ([*kind] * count, ends)) for count in (500, size))
+        calls = [few, WEIGH, many, many, WEIGH]
+        trace = lab.script([lab.new("given.Reader", new), lab.new("given.Scale", new)], calls, "")
         unit = kind.hex(" ") if isinstance(kind, bytes) else f"id {kind[0]}"
         call = f"{2 * size:,} times {unit}" + ", each flushed" * ends
         if kind == "é".encode() and not ends:

@@ -1,6 +1,7 @@
-"""What `make race N=01` measures: a long answer that writes a file by a tool call.
+"""The race of lab 01: a long answer whose last call writes a file.
 
-The naive version is what is written first: it keeps the answer and searches it again at each piece.
+The naive version is a usual first attempt: it keeps the answer, and searches all of it again for
+each piece.
 """
 
 import json
@@ -53,7 +54,7 @@ def workload() -> list[str]:
 
 
 class StreamingToolParser:
-    """Keep everything since the last call, and match a whole call at each piece."""
+    """Keep all text after the last call, and search it for a whole call after each piece."""
 
     def __init__(self, open_tag: str = "<tool_call>", close_tag: str = "</tool_call>") -> None:
         self._open_tag = open_tag
@@ -65,11 +66,11 @@ class StreamingToolParser:
 
     @property
     def held(self) -> str:
-        """All that was not shown, whether it can be a tag or not."""
+        """The text not yet emitted, whether it can be part of a tag or not."""
         return self._text[self._shown :]
 
     def feed(self, text: str) -> list[TextDelta | ToolCall]:
-        """Take a piece; show all but what a tag may need, and the calls that are complete."""
+        """Feed a piece; return complete calls, and the text less a window for a possible tag."""
         self._text += text
         events: list[TextDelta | ToolCall] = []
         while match := self._pattern.search(self._text):
@@ -85,7 +86,7 @@ class StreamingToolParser:
         return events + self._show(max(self._shown, window if start < 0 else start))
 
     def flush(self) -> list[TextDelta | ToolCall]:
-        """Show the rest."""
+        """Return the held text."""
         return self._show(len(self._text))
 
     def _show(self, until: int) -> list[TextDelta | ToolCall]:

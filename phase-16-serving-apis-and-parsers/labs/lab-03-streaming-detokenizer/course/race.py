@@ -1,4 +1,7 @@
-"""Twenty thousand tokens of well-formed text in five scripts, one byte each."""
+"""The race of lab 03: 20,000 tokens of one byte each, well-formed text in several scripts.
+
+The naive version decodes the whole text for each token.
+"""
 
 UNIT = "token"
 CLASS = "StreamingDetokenizer"
@@ -24,7 +27,7 @@ class StreamingDetokenizer:
 
     @property
     def held(self) -> bytes:
-        """All bytes: none is ever released."""
+        """All bytes of the stream, emitted or not."""
         return self._bytes
 
     def feed(self, token_id: int) -> str:
@@ -36,7 +39,7 @@ class StreamingDetokenizer:
         return new
 
     def flush(self) -> str:
-        """Return the rest, and reset."""
+        """End the stream; return the text not yet emitted."""
         new = self._bytes.decode("utf-8", "replace")[self._shown :]
         self._bytes, self._shown = b"", 0
         return new

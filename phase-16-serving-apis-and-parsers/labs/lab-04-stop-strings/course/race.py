@@ -1,7 +1,7 @@
-"""What `make race N=04` measures: a long answer that often seems to begin a stop.
+"""The race of lab 04: a long answer in which text often looks like the beginning of a stop.
 
-The naive version is what engines did for years: it keeps all text, searches it again at every
-piece, and always holds the length of the longest stop, minus one.
+For years, engines worked as the naive version does: it keeps all text, searches all of it again for
+each piece, and always holds as many characters as the longest stop has, minus one.
 """
 
 import random
@@ -20,7 +20,7 @@ def workload() -> list[str]:
 
 
 class StopStringMatcher:
-    """Keep everything, search everything, hold a fixed window."""
+    """Keep all text, search all of it for each piece, and hold a fixed window."""
 
     def __init__(self, stops: list[str], *, include_stop: bool = False) -> None:
         self._stops = stops
@@ -32,11 +32,11 @@ class StopStringMatcher:
 
     @property
     def held(self) -> str:
-        """The last characters, whatever they are."""
+        """The last characters, whether they can begin a stop or not."""
         return self._text[self._shown :]
 
     def feed(self, text: str) -> str:
-        """Take a piece; show all but the window."""
+        """Feed a piece; return the text before the window that has not been emitted."""
         if self.matched is not None:
             return ""
         self._text += text
@@ -48,7 +48,7 @@ class StopStringMatcher:
         return self._show(max(self._shown, len(self._text) - self._window))
 
     def flush(self) -> str:
-        """Show the rest."""
+        """Return the held text."""
         return self._show(len(self._text))
 
     def _show(self, until: int, *, end: bool = False) -> str:

@@ -565,8 +565,8 @@ def feeds_after_finish(lab):
 def same_dictionary(lab):
     """`held` is one dictionary, which each later reading changes.
 
-    A caller that keeps what `held` was after each token has the same dictionary every time. Make a
-    new one in the property.
+    A caller that keeps the value of `held` after each token has the same dictionary every time.
+    Make a new dictionary in the property.
     """
     calls = [("feed", 0xC3), ("feed", 0xA9), "dictionaries"]
     outputs = lab.script(lab.new("given.Caller", pipeline(lab)), calls, "").outputs

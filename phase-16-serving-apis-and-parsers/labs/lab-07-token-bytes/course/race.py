@@ -1,4 +1,8 @@
-"""Twenty thousand tokens of a byte-level vocabulary, as long as they come: text in five scripts."""
+"""The race of lab 07: 20,000 tokens of a byte-level vocabulary, text in several scripts.
+
+The naive version is the window of lab 06. The stream of the `tokenizers` library races beside them,
+if the library is installed.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,8 +50,9 @@ def _longest_tokens(data: bytes) -> list[int]:
 class TokenDetokenizer:
     """A window of tokens, decoded and compared, as in lab 06.
 
-    It decodes the tokens since the last whole text, and what is new comes out, unless it ends in
-    U+FFFD. But: text that really ends in U+FFFD waits, and what waits is not bounded.
+    It decodes the tokens since the last text that ended in a whole character, and emits the new
+    text, unless that ends in U+FFFD. But: it also holds text that really ends in U+FFFD, and the
+    held tokens are not bounded.
     """
 
     def __init__(self, table: list[bytes]) -> None:
@@ -56,7 +61,7 @@ class TokenDetokenizer:
         self._before = ""
 
     def feed(self, token_id: int) -> str:
-        """Take one id; return what is new, if it is whole."""
+        """Feed one id; return the new text, or "" if it ends in U+FFFD."""
         self._ids.append(token_id)
         text: str = TOKENIZER.decode(self._ids)
         if text.endswith("\ufffd"):
@@ -68,12 +73,12 @@ class TokenDetokenizer:
         return new
 
     def flush(self) -> str:
-        """Return the rest."""
+        """Return the held text."""
         return str(TOKENIZER.decode(self._ids))[len(self._before) :]
 
 
 class _LibrarysStream:
-    """`DecodeStream` of the `tokenizers` library. It has no flush."""
+    """`DecodeStream` of the `tokenizers` library, which has no flush."""
 
     def __init__(self) -> None:
         self._tokenizer = LIBRARYS
@@ -87,5 +92,5 @@ class _LibrarysStream:
 
 
 def others() -> dict[str, Callable[[], Any]]:
-    """Return what else runs beside: the library's own stream, where there is the library."""
+    """Return the maker of the library's own stream, if the library is installed."""
     return {} if DecodeStream is None else {"DecodeStream": _LibrarysStream}

@@ -1,4 +1,7 @@
-"""Twenty thousand pieces of four characters: text, and calls with arguments of some length."""
+"""The race of lab 09: 20,000 pieces of four characters, text and calls with long arguments.
+
+The naive version reads the whole of an unfinished call again for each piece.
+"""
 
 import json
 import re
@@ -24,9 +27,9 @@ def workload() -> list[str]:
 
 
 class StreamingCallParser:
-    """Look through the whole of the open call at each piece, and emit what is new.
+    """Read the whole unfinished call again for each piece, and emit its new characters.
 
-    But: it knows calls only as `json.dumps` writes them.
+    But: it accepts calls only in the form in which `json.dumps` writes them.
     """
 
     def __init__(self) -> None:
@@ -37,11 +40,11 @@ class StreamingCallParser:
 
     @property
     def held(self) -> str:
-        """All of the open call: nothing is ever let go before its end."""
+        """The whole unfinished call, or the possible beginning of its tag."""
         return self._text
 
     def feed(self, text: str) -> list[TextDelta | CallStart | ArgsDelta | CallEnd]:
-        """Take the next piece."""
+        """Feed a piece; return the events that are now certain."""
         self._text += text
         events: list[TextDelta | CallStart | ArgsDelta | CallEnd] = []
         if "<tool_call>" in self._text:
@@ -58,7 +61,7 @@ class StreamingCallParser:
         return events
 
     def flush(self) -> list[TextDelta]:
-        """Return the rest as text."""
+        """End the stream; return the held text."""
         text, self._text = self._text, ""
         return [TextDelta(text)] if text else []
 
@@ -86,7 +89,7 @@ class StreamingCallParser:
 
 
 def _end(source: str) -> int:
-    """Return where the object ends, or the length."""
+    """Return the place after the object's last brace, or the length if the object is unfinished."""
     bare = _STRING.sub(lambda string: "x" * len(string[0]), source)
     depth = 0
     for place, char in enumerate(bare):
