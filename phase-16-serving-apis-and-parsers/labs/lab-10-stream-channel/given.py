@@ -1,56 +1,93 @@
-"""The two ends of a channel: on one thread, on a hand-stepped event loop, or on two threads, one
-interrupted.
+"""The two ends of a channel: on one thread, on an event loop that the test steps, or on two
+threads, with a thread interrupted at any line.
 
-The reader in asyncio is a task on an event loop that is stepped by hand. It sleeps as a real one
-does: it goes on only when it is woken. Time passes only when a test says so.
+A reading task runs on an event loop that the test steps by hand. Like any event loop, it sleeps
+until a call wakes it. Its time advances only when the test says so.
 """
 
 import asyncio
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
-from itertools import islice
+from contextlib import AbstractAsyncContextManager, suppress
+from itertools import count, islice
 from types import FrameType
 from typing import Any
 
 from mini_vllm.text.events import Chunk
 
 Calls = Sequence[Sequence[Any]]
+Reader = AbstractAsyncContextManager[Any]
 
-# Of an event loop that is run until it sleeps.
+# An event loop that needs more turns than this before it sleeps is taken to poll.
 _MOST_TURNS = 1_000
-# For a thread that cannot go on, because the one that waits for it holds a lock that is not seen.
+# The wait for a second thread that is blocked by a lock which `_watch_locks` did not find.
 _MOST_WAIT_SECONDS = 0.01
-_LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Condition)
-# The tasks that were begun, and the loops on which they run.
+_LOCKS = (
+    type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Semaphore
+)  # fmt: skip
+# The reading tasks that may still run, and their event loops.
 _left: "list[tuple[SteppedLoop, asyncio.Task[None]]]" = []
 
 
 class ClientGoneError(Exception):
-    """What the body of a reading task raises, in a test."""
+    """An error that the body of a reading task raises, in a test."""
+
+
+class ServerStopsError(BaseException):
+    """An error like KeyboardInterrupt: it is not a subclass of `Exception`."""
 
 
 class Ends:
-    """Both ends of a channel: whoever writes, as on an engine's thread, and whoever reads."""
+    """Both ends of a channel: the writer, as on an engine's thread, and the reader.
+
+    Args:
+        channel: the channel under test.
+    """
 
     def __init__(self, channel: Any) -> None:
-        _end_what_is_left()
+        _end_unfinished_tasks()
         self._channel = channel
         self._pushed: list[Chunk] = []
         self._loop = SteppedLoop()
         self._task: asyncio.Task[None] | None = None
+        self._reader: Reader | None = None
         self._received: list[Chunk | None] = []
+        self._waits: list[asyncio.Task[Chunk]] = []
 
     def push(self, text: str, *token_ids: int, finish_reason: str | None = None) -> Any:
         """Push a chunk."""
         self._pushed.append(Chunk(text, token_ids, finish_reason))
         return self._channel.push(self._pushed[-1])
 
+    def push_refused(self, text: str, token_id: int, finish_reason: str) -> str | None:
+        """Push a terminal chunk; return the message of the ValueError, or None without one."""
+        try:
+            self._channel.push(Chunk(text, (token_id,), finish_reason))
+        except ValueError as error:
+            return str(error)
+        return None
+
     def push_many(self, count: int) -> int:
-        """Push so many chunks of 1,000 characters and 20 ids; return how many the channel took."""
+        """Push `count` chunks of 1,000 characters and 20 ids; return how many were accepted."""
         chunks = (Chunk(f"{number:1000}", (number,) * 20) for number in range(count))
         return sum(self._channel.push(chunk) is True for chunk in chunks)
+
+    def push_small(self, count: int) -> int:
+        """Push `count` chunks of one character and one id; return how many were accepted."""
+        push, chunk = self._channel.push, Chunk("a", (1,))
+        return sum(push(chunk) is True for _ in range(count))
+
+    def keeps(self, count: int) -> int:
+        """Push and read `count` chunks; return how many of them the channel still references."""
+        texts = [f"chunk {number}" for number in range(count + 1)]
+        for text in texts[1:]:
+            self._channel.push(Chunk(text, ()))
+            while self._channel.try_pop() is not None:
+                pass
+        del text
+        never_pushed, *references = [sys.getrefcount(text) for text in texts]
+        return sum(number > never_pushed for number in references)
 
     @property
     def pushed(self) -> list[Chunk]:
@@ -70,7 +107,7 @@ class Ends:
         return self._channel.try_pop()
 
     def pop_many(self, most: int) -> tuple[int, int, int]:
-        """Read to the end; return how many chunks and characters those are, and their ids' sum."""
+        """Read to the end; return the count of chunks and characters, and the sum of the ids."""
         count = length = total = 0
         for chunk in islice(iter(self._channel.try_pop, None), most):
             count, length, total = count + 1, length + len(chunk.text), total + sum(chunk.token_ids)
@@ -83,52 +120,84 @@ class Ends:
         """The channel's state."""
         return self._channel.state
 
+    def call_reader(self) -> None:
+        """Call `reader`, without a running event loop; the next task enters what it returned."""
+        self._reader = self._channel.reader()
+
     def read(self) -> None:
         """Begin a task that reads to the end."""
         self._begin(_read)
 
     def read_some(self, count: int) -> None:
-        """Begin a task that breaks off after so many chunks."""
+        """Begin a task that leaves the block by `break` after `count` chunks."""
         self._begin(_read, count)
 
-    def read_and_raise(self, count: int) -> None:
-        """Begin a task that raises after so many chunks, as when a client has gone."""
-        self._begin(_read, count, ClientGoneError())
+    def read_and_raise(self, count: int, kind: str = "Exception") -> None:
+        """Begin a task that raises an error of that kind after `count` chunks."""
+        errors = {"Exception": ClientGoneError, "BaseException": ServerStopsError}
+        self._begin(_read, count, errors[kind]())
+
+    def read_and_close(self, count: int) -> None:
+        """Begin a task that reads through a generator, and closes it after `count` chunks."""
+        self._begin(_read_and_close, count)
+
+    def read_and_stay(self, count: int) -> None:
+        """Begin a task that stays in the block after `count` chunks, and waits for a socket."""
+        self._begin(_read_and_stay, count)
 
     def read_with_pings(self, seconds: int) -> None:
-        """Begin a task that waits so long for each chunk, sends a ping and waits again."""
+        """Begin a task that gives up a wait after so many seconds, sends a ping, waits again."""
         self._begin(_read_with_pings, seconds)
 
-    def run(self) -> list[Chunk | None]:
-        """Let the event loop run until it sleeps; return what the task received, None for a ping.
+    def read_in_waits(self) -> None:
+        """Begin a task that waits again if `give_up` has ended its wait."""
+        self._begin(_read_in_waits, self._waits)
 
-        It does not run if nobody has woken it.
+    def give_up(self) -> None:
+        """Have the event loop give up the wait of `read_in_waits`."""
+        if self._waits:
+            self._loop.call_soon_threadsafe(self._waits[-1].cancel)
+
+    def run(self) -> list[Chunk | None]:
+        """Let the event loop run until it sleeps; return the task's chunks, None for a ping.
+
+        The loop does not run unless a call has woken it.
         """
         self._loop.run_until_asleep()
         task = self._task
         if task is not None and task.done() and not task.cancelled():
             error = task.exception()
-            if error is not None and not isinstance(error, ClientGoneError):
+            if error is not None and not isinstance(error, ClientGoneError | ServerStopsError):
                 raise error
         received = self._received[:]
         self._received.clear()
         return received
 
     def turn(self) -> None:
-        """Let the event loop run what is due now, and not yet what comes of that.
+        """Let the event loop run the callbacks that are due, without those that they schedule.
 
-        It does not run if nobody has woken it.
+        The loop does not run unless a call has woken it.
         """
         self._loop.run_one_turn()
 
     @property
     def reader(self) -> str:
-        """What the reading task does: `reads`, or it has `ended`, `raised`, or is `cancelled`."""
+        """The state of the reading task: `reads`, `ended`, `raised` or `cancelled`."""
         if self._task is None or not self._task.done():
             return "reads"
         if self._task.cancelled():
             return "cancelled"
         return "ended" if self._task.exception() is None else "raised"
+
+    @property
+    def timers(self) -> int:
+        """How many timers are set on the event loop."""
+        return sum(not timer.cancelled() for timer in self._loop._scheduled)  # type: ignore[attr-defined]
+
+    @property
+    def wake_ups(self) -> int:
+        """How many times `call_soon_threadsafe` of the event loop has been called."""
+        return self._loop.wake_ups
 
     def cancel_task(self) -> None:
         """Cancel the reading task, as a server does when its client disconnects."""
@@ -141,28 +210,33 @@ class Ends:
         self._loop.wake()
 
     def close_loop(self) -> None:
-        """Close the event loop, whatever still runs on it."""
+        """Close the event loop, with the reading task unfinished."""
         self._loop.close()
 
     def _begin(self, reading: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        self._task = self._loop.create_task(reading(self._channel, self._received, *args))
+        made, self._reader = self._reader, None
+        reader = self._channel.reader if made is None else lambda: made
+        self._task = self._loop.create_task(reading(reader, self._received, *args))
         _left.append((self._loop, self._task))
         self._loop.wake()
 
 
-def _end_what_is_left() -> None:
-    """End the tasks of earlier runs, as `asyncio.run` does: none is left to garbage collection."""
+def _end_unfinished_tasks() -> None:
+    """End the tasks of earlier runs, as `asyncio.run` does, before they are garbage-collected."""
     while _left:
         loop, task = _left.pop()
-        # What it raises on its way out is nobody's concern.
-        with suppress(Exception):
+        # Errors of a task that is being ended do not concern any test.
+        with suppress(Exception, ServerStopsError):
             loop.end(task)
 
 
 async def _read(
-    channel: Any, received: list[Any], count: int = 0, error: Exception | None = None
+    reader: Callable[[], Reader],
+    received: list[Any],
+    count: int = 0,
+    error: BaseException | None = None,
 ) -> None:
-    async with channel.reader() as chunks:
+    async with reader() as chunks:
         async for chunk in chunks:
             received.append(chunk)
             count -= 1
@@ -172,8 +246,30 @@ async def _read(
                 break
 
 
-async def _read_with_pings(channel: Any, received: list[Any], seconds: int) -> None:
-    async with channel.reader() as chunks:
+async def _read_and_close(reader: Callable[[], Reader], received: list[Any], count: int) -> None:
+    async def passed_on() -> Any:
+        async with reader() as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    generator = passed_on()
+    async for chunk in generator:
+        received.append(chunk)
+        count -= 1
+        if count == 0:
+            # Closing raises GeneratorExit at the `yield`, inside the block.
+            await generator.aclose()
+
+
+async def _read_and_stay(reader: Callable[[], Reader], received: list[Any], count: int) -> None:
+    async with reader() as chunks:
+        for _ in range(count):
+            received.append(await anext(chunks))
+        await asyncio.get_running_loop().create_future()
+
+
+async def _read_with_pings(reader: Callable[[], Reader], received: list[Any], seconds: int) -> None:
+    async with reader() as chunks:
         while True:
             try:
                 chunk = await asyncio.wait_for(anext(chunks), seconds)
@@ -184,14 +280,36 @@ async def _read_with_pings(channel: Any, received: list[Any], seconds: int) -> N
             received.append(chunk)
 
 
+async def _read_in_waits(
+    reader: Callable[[], Reader], received: list[Any], waits: "list[asyncio.Task[Chunk]]"
+) -> None:
+    async def next_of(chunks: Any) -> Any:
+        return await anext(chunks)
+
+    async with reader() as chunks:
+        while True:
+            wait = asyncio.get_running_loop().create_task(next_of(chunks))
+            waits[:] = [wait]
+            try:
+                await asyncio.wait(waits)
+            finally:
+                wait.cancel()
+            if wait.cancelled():
+                received.append(None)
+            elif isinstance(wait.exception(), StopAsyncIteration):
+                return
+            else:
+                received.append(wait.result())
+
+
 class Several:
-    """The ends of several channels, told apart by number."""
+    """The ends of several channels, chosen by number."""
 
     def __init__(self, *ends: Ends) -> None:
         self._ends = ends
 
     def on(self, number: int, name: str, *args: Any) -> Any:
-        """Make a call of one of them."""
+        """Make a call on the ends with that number."""
         return _call(self._ends[number], name, args)
 
 
@@ -200,35 +318,44 @@ class SteppedLoop(asyncio.BaseEventLoop):
 
     Attributes:
         now: its time, in seconds.
+        wake_ups: how many times `call_soon_threadsafe` has been called.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # Where a loop asks what has happened outside, and sleeps meanwhile.
+        # An event loop learns from its selector of outside events, and sleeps there.
         self._selector = self
         self.now = 0.0
+        self.wake_ups = 0
         self._woken = False
+        self._woken_lock = threading.Lock()
         self._turns = 0
         self._error: BaseException | None = None
         self.set_exception_handler(SteppedLoop._note)
 
     def __del__(self) -> None:
-        """Leave out what Python says of a loop that was not closed."""
+        """Omit Python's warning about a loop that was not closed."""
 
     def time(self) -> float:
         """Return its time."""
         return self.now
 
     def wake(self) -> None:
-        """Let it go on; any thread."""
-        self._woken = True
+        """Let it continue; any thread may call this."""
+        with self._woken_lock:
+            self._woken = True
+
+    def call_soon_threadsafe(self, *args: Any, **options: Any) -> asyncio.Handle:
+        """Schedule a callback from any thread, and count the call."""
+        self.wake_ups += 1
+        return super().call_soon_threadsafe(*args, **options)
 
     def run_until_asleep(self) -> None:
         """Run, if it is awake, until it has nothing to do.
 
         Raises:
             RuntimeError: it never sleeps.
-            BaseException: what a callback raised.
+            BaseException: a callback raised it.
         """
         if not self._woken:
             return
@@ -241,18 +368,18 @@ class SteppedLoop(asyncio.BaseEventLoop):
             raise error
 
     def run_one_turn(self) -> None:
-        """Run once what is due, if it is awake; what that has made due waits."""
+        """Run the callbacks that are due, if it is awake; those that they schedule stay due."""
         if self._woken:
             self.call_soon(self.stop)
             self.run_forever()
             self.wake()
 
     def end(self, task: "asyncio.Task[None]") -> None:
-        """Cancel a task, unless it is done, and let it come to its end."""
+        """Cancel a task, unless it is done, and let it end."""
         if task.done():
             return
         if self.is_closed():
-            # It cannot run any more; its coroutine can be told so.
+            # The task cannot run any more, but its coroutine can still be closed.
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             task.get_coro().close()  # type: ignore[union-attr]
         else:
@@ -260,11 +387,13 @@ class SteppedLoop(asyncio.BaseEventLoop):
             self.run_until_asleep()
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Stop the loop where it would sleep."""
+        """Stop the loop at the point at which it would sleep."""
         self._turns += 1
-        if (timeout != 0 and not self._woken) or self._turns > _MOST_TURNS:
+        with self._woken_lock:
+            is_asleep = timeout != 0 and not self._woken
+            self._woken = False
+        if is_asleep or self._turns > _MOST_TURNS:
             self.stop()
-        self._woken = False
         return []
 
     def _write_to_self(self) -> None:
@@ -278,7 +407,7 @@ class SteppedLoop(asyncio.BaseEventLoop):
 
 
 class _Lock:
-    """A lock that tells when a thread has to wait for it."""
+    """A lock that sets an event when a thread has to wait for it."""
 
     def __init__(self, lock: Any, busy: threading.Event) -> None:
         self._lock = lock
@@ -299,88 +428,129 @@ class _Lock:
         if taken or not blocking:
             return taken
         self._busy.set()
-        return self._lock.acquire(blocking, timeout)
+        return self._lock.acquire() if timeout == -1 else self._lock.acquire(timeout=timeout)
+
+
+def _watch_locks(owner: Any, busy: threading.Event, deep: int = 1) -> None:
+    """Replace the locks in the attributes of an object, and in their lists and attributes."""
+    for name in [*getattr(owner, "__dict__", ()), *getattr(type(owner), "__slots__", ())]:
+        value = getattr(owner, name, None)
+        if isinstance(value, _LOCKS):
+            setattr(owner, name, _Lock(value, busy))
+        elif isinstance(value, list):
+            value[:] = [_Lock(item, busy) if isinstance(item, _LOCKS) else item for item in value]
+        elif deep and type(value).__module__ == type(owner).__module__:
+            _watch_locks(value, busy, deep - 1)
 
 
 class Race:
-    """Two threads on one channel: the first stops somewhere, and the second runs meanwhile, to its
-    end or to a lock that the first one holds.
+    """Two threads on one channel: at a line the first thread stops, and the second thread runs
+    until it has made all its calls, or has to wait for a lock that the first thread holds.
 
-    Where no thread can be started, they run one after the other.
+    If no thread can be started, the calls of the first thread are made first.
 
     Args:
         channel: the channel.
-        point: before which line of the channel's module the first one stops, counted as it runs.
+        point: the first thread stops before this line that it runs in the channel's module,
+            counted from 0; None if it does not stop.
     """
 
-    def __init__(self, channel: Any, point: int) -> None:
+    def __init__(self, channel: Any, point: int | None) -> None:
         self._channel = channel
         self._point = point
-        self._ends = Ends(channel)
+        self._lines = count()
         self._reached = threading.Event()
-        self._second_stands = threading.Event()
+        self._second_stopped = threading.Event()
         self._error: BaseException | None = None
-        for name, value in vars(channel).items():
-            if isinstance(value, _LOCKS):
-                setattr(channel, name, _Lock(value, self._second_stands))
 
-    def run(self, before: Calls, first: Calls, second: Calls, after: Calls) -> list[list[Any]]:
-        """Make the calls of `Ends`, those of `first` and `second` at once.
-
-        Returns:
-            What each call of `first` returned, of `second`, and of `after`.
-        """
-        self._do(before)
-        answers: list[list[Any]] = [[], []]
-        works = [lambda: self._lead(first, answers[0]), lambda: self._follow(second, answers[1])]
-        threads = [threading.Thread(target=work, daemon=True) for work in works]
-        for thread, work in zip(threads, works, strict=True):
-            try:
-                thread.start()
-            except RuntimeError:
-                self._reached.set()
-                work()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
+    def lines(self, before: Calls, first: Calls) -> int:
+        """Make the calls on one thread; return how many lines `first` runs."""
+        ends = Ends(self._channel)
+        _do(ends, before)
+        self._lead(ends, first, [])
         if self._error is not None:
             raise self._error
-        return [*answers, self._do(after)]
+        return next(self._lines)
 
-    def _lead(self, calls: Calls, answers: list[Any]) -> None:
+    def run(self, before: Calls, first: Calls, second: Calls, after: Calls) -> list[list[Any]]:
+        """Make the calls of `Ends`, with those of `first` and of `second` at the same time.
+
+        Returns:
+            The results of the calls of `first`, of `second`, and of `after`.
+        """
+        ends = Ends(self._channel)
+        _watch_locks(self._channel, self._second_stopped)
+        _do(ends, before)
+        results: list[list[Any]] = [[], []]
+        follow = threading.Thread(target=self._follow, args=(ends, second, results[1]), daemon=True)
+        try:
+            follow.start()
+        except RuntimeError:
+            self._reached.set()
+            self._lead(ends, first, results[0])
+            self._follow(ends, second, results[1])
+        else:
+            self._lead(ends, first, results[0])
+            follow.join()
+        if self._error is not None:
+            raise self._error
+        return [*results, _do(ends, after)]
+
+    def _lead(self, ends: Ends, calls: Calls, results: list[Any]) -> None:
+        before = sys.gettrace()
         sys.settrace(self._trace)
         try:
-            answers += self._do(calls)
-        except BaseException as error:
+            results += _do(ends, calls)
+        except Exception as error:
             self._error = error
         finally:
-            sys.settrace(None)
+            sys.settrace(before)
             self._reached.set()
 
-    def _follow(self, calls: Calls, answers: list[Any]) -> None:
+    def _follow(self, ends: Ends, calls: Calls, results: list[Any]) -> None:
         self._reached.wait()
         try:
-            answers += self._do(calls)
+            results += _do(ends, calls)
         except BaseException as error:
             self._error = error
         finally:
-            self._second_stands.set()
-
-    def _do(self, calls: Calls) -> list[Any]:
-        return [_call(self._ends, name, args) for name, *args in calls]
+            self._second_stopped.set()
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
-        """Watch the lines of the channel's own module."""
+        """Trace the lines of the channel's own module."""
         is_own = frame.f_globals.get("__name__") == type(self._channel).__module__
         return self._at_line if is_own else None
 
     def _at_line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line" and not self._reached.is_set():
-            self._point -= 1
-            if self._point < 0:
-                self._reached.set()
-                self._second_stands.wait(_MOST_WAIT_SECONDS)
+        if event == "line" and not self._reached.is_set() and next(self._lines) == self._point:
+            self._reached.set()
+            self._second_stopped.wait(_MOST_WAIT_SECONDS)
         return self._at_line
+
+
+class Races:
+    """The same calls in several races, each on a channel of its own.
+
+    Args:
+        races: the races; only a race that is run first needs time.
+    """
+
+    def __init__(self, *races: Race) -> None:
+        self._races = races
+
+    def run(self, before: Calls, first: Calls, second: Calls, after: Calls) -> list[Any]:
+        """Run the races; return the results of each, or the error that a call raised, as text."""
+        return [self._results(race, before, first, second, after) for race in self._races]
+
+    def _results(self, race: Race, *calls: Calls) -> Any:
+        try:
+            return race.run(*calls)
+        except Exception as error:
+            return repr(error)
+
+
+def _do(ends: Ends, calls: Calls) -> list[Any]:
+    return [_call(ends, name, args) for name, *args in calls]
 
 
 def _call(ends: Ends, name: str, args: Sequence[Any]) -> Any:

@@ -66,7 +66,9 @@ class Channel:
         was closed while the reader was inside `reader`, push cancels the channel and returns False.
 
         Raises:
-            ValueError: the chunk has a `finish_reason`; only `finish` and `cancel` end a channel.
+            ValueError: the chunk has a `finish_reason`, even an empty one, before or after the end.
+                The chunk is not taken and the channel stays as it is: only `finish` and `cancel`
+                end a channel.
 
         >>> channel = Channel(2)
         >>> channel.push(Chunk("a", (1,))), channel.cancel(), channel.push(Chunk("b", (2,)))
@@ -87,8 +89,9 @@ class Channel:
     def finish(self, reason: str) -> bool:
         """End the channel with a terminal chunk: no text, no ids, and the reason.
 
-        The terminal chunk follows every unread chunk, however many there are. Return whether this
-        call ended the channel: the first end stays, and later ones change nothing.
+        The reason is any string, even `"cancelled"` or an empty one. The terminal chunk follows
+        every unread chunk, however many there are. Return whether this call ended the channel: the
+        first end stays, and later ends change nothing.
 
         >>> channel = Channel(2)
         >>> channel.finish("stop"), channel.finish("length"), channel.try_pop().finish_reason
@@ -128,11 +131,12 @@ class Channel:
     def reader(self) -> AbstractAsyncContextManager[AsyncIterator[Chunk]]:
         """Read in asyncio: `async with channel.reader() as chunks: async for chunk in chunks: ...`.
 
-        The terminal chunk is the last; once it has been read, the iteration ends at once. While no
-        chunk is unread, the task sleeps until this or another thread writes. Leaving the block
-        before the channel has ended cancels it, whether by `break`, by an exception, or because the
-        task is cancelled; exceptions pass through. A wait may be given up, for example by a
-        timeout: it takes no chunk, and `anext(chunks)` can be called again.
+        The reading begins with the block: `reader` itself needs no event loop. The terminal chunk
+        is the last; once it has been read, the iteration ends at once. While no chunk is unread,
+        the task sleeps until this or another thread writes. Leaving the block before the channel
+        has ended cancels it at once, whether by `break`, by any exception, or because the task is
+        cancelled; exceptions pass through. A wait may be given up, for example by a timeout: it
+        takes no chunk, and `anext(chunks)` can be called again.
 
         >>> import asyncio
         >>> channel = Channel(2)
@@ -162,7 +166,6 @@ class Channel:
             reader.loop.call_soon_threadsafe(reader.news.set)
         except RuntimeError:
             # The loop is closed. Its reader could not cancel the channel, so the writer does.
-            self._reader = None
             self.cancel()
             return False
         return True
@@ -184,7 +187,6 @@ class _Reader(AbstractAsyncContextManager[AsyncIterator[Chunk]], AsyncIterator[C
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        self._channel._reader = None
         self._channel.cancel()
 
     async def __anext__(self) -> Chunk:

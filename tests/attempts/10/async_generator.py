@@ -72,7 +72,6 @@ class Channel:
         try:
             yield self._chunks()
         finally:
-            self._loop = None
             self.cancel()
 
     async def _chunks(self):

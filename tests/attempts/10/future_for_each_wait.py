@@ -16,6 +16,7 @@ class Channel:
         self._ended_by = None
         self._end_taken = False
         self._sleeper = None
+        self._loop = None
 
     @property
     def state(self):
@@ -25,6 +26,8 @@ class Channel:
         if chunk.finish_reason is not None:
             raise ValueError(f"finish_reason={chunk.finish_reason!r}: use finish()")
         with self._mutex:
+            if self._loop is not None and self._loop.is_closed():
+                self.cancel()
             if self._ended_by:
                 return False
             if len(self._slots) - self._first < self._max_pending:
@@ -90,11 +93,13 @@ class Channel:
 
     @asynccontextmanager
     async def reader(self):
+        self._loop = asyncio.get_running_loop()
         try:
             yield Chunks(self._next)
         finally:
-            self._sleeper = None
-            self.cancel()
+            with self._mutex:
+                self._sleeper = self._loop = None
+                self.cancel()
 
 
 class Chunks:

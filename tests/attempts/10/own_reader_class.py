@@ -89,7 +89,6 @@ class Reader:
         return self
 
     async def __aexit__(self, kind, error, traceback):
-        self.channel._loop = None
         self.channel.cancel()
 
     def __aiter__(self):
