@@ -51,6 +51,25 @@ class Pieces:
         return b"".join(known).decode("utf-8", "replace")
 
 
+class Feeder:
+    """Feed many ids one after the other, in one call of a test.
+
+    Args:
+        stream: gets the ids.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def feed_all(self, ids: Sequence[int]) -> list[Any]:
+        """Feed ids one at a time, then flush; return the output of each call."""
+        return [*map(self._stream.feed, ids), self._stream.flush()]
+
+    def push_all(self, ids: Sequence[int]) -> list[Any]:
+        """Push ids one at a time; return the output of each call."""
+        return [*map(self._stream.push, ids)]
+
+
 class Bursts:
     """Feed bursts as iterators, which have no length and can be read once.
 

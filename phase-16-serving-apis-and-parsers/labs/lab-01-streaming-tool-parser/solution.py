@@ -104,6 +104,7 @@ class StreamingToolParser:
         """
         text = self.held
         self._call, self._pending = [], ""
+        self._in_string = self._escaped = False
         self._index = 0
         return [TextDelta(text)] if text else []
 
@@ -112,15 +113,13 @@ class StreamingToolParser:
         end = source.find(self._open_tag, start)
         if end >= 0:
             self._call = [self._open_tag]
-            self._in_string = self._escaped = False
-            position = end + len(self._open_tag)
         else:
             end = len(source) - held_suffix_len(source[start:], self._open_tag)
             self._pending = source[end:]
-            position = len(source)
         if end > start:
             events.append(TextDelta(source[start:end]))
-        return position
+        # Half a tag is shorter than a tag, so then this is after the end of the source.
+        return end + len(self._open_tag)
 
     def _read_call(self, source: str, start: int, events: list[TextDelta | ToolCall]) -> int:
         """Read on from `start` inside a call; return where the next read begins."""
@@ -170,27 +169,26 @@ def _parse_call(body: str) -> tuple[str, str] | None:
         return None
     if not isinstance(call.get("arguments"), dict):
         return None
-    return call["name"], _member_source(body, "arguments")
+    return call["name"], _member_sources(body)["arguments"]
 
 
 def _depth(body: str) -> int:
     """Return how many brackets are open at the deepest place of `body`, outside of strings."""
     brackets = _BRACKETS.findall(_STRINGS.sub("", body))
-    return max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0)
+    return max(accumulate((1 if bracket in "[{" else -1 for bracket in brackets), initial=0))
 
 
-def _member_source(body: str, wanted: str) -> str:
-    """Return the source of a member's last value in a JSON object that is known to be valid."""
-    source = ""
+def _member_sources(body: str) -> dict[str, str]:
+    """Return the source of each member's last value in a JSON object that is known to be valid."""
+    sources: dict[str, str] = {}
     position = _BEFORE_KEY.match(body).end()
     while body[position] == '"':
         key, position = _JSON.raw_decode(body, position)
         start = _BEFORE_VALUE.match(body, position).end()
         _, end = _JSON.raw_decode(body, start)
-        if key == wanted:
-            source = body[start:end]
+        sources[key] = body[start:end]
         position = _BEFORE_KEY.match(body, end).end()
-    return source
+    return sources
 
 
 def _refuse(constant: str) -> NoReturn:

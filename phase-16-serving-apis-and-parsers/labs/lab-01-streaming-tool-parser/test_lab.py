@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from labkit.testing import check, cut_at, expect, expect_untouched, joined, small_strings
+from labkit.testing import (
+    check,
+    cut_at,
+    expect,
+    expect_most,
+    expect_untouched,
+    joined,
+    small_strings,
+)
 from mini_vllm.text.events import TextDelta, ToolCall
 
 OPEN, CLOSE = TAGS = "<tool_call>", "</tool_call>"
@@ -81,6 +89,10 @@ TEXT_BITS = [
 ]  # fmt: skip
 ESCAPED = ['"', "\\", '"</tool_call>', '\\"</tool_call>\\']
 STRING_BITS = [*ESCAPED, CLOSE, "</tool", "<", "}{", "é🚀\u2028", "\n", "[,]"]
+
+
+# Of bytes by which the memory of a parser may grow.
+MOST_GROWN = 2_000
 
 
 @dataclass(frozen=True)
@@ -621,9 +633,15 @@ def test_what_python_cannot_read_is_text(lab):
     """A body with a whole number of 4,301 digits or more, in any value and with or without a minus,
     is also text, and so is one with 90,000 levels of nesting: no input makes feed raise. 200 levels
     are read, and so are any number of brackets side by side or in strings, 4,300 digits, and
-    fractions, exponents and strings of any length.
+    fractions, exponents and strings of any length. No limit of Python is changed.
     """
     r = lab.random
+    reader = lab.new("given.Reader", lab.new("StreamingToolParser"))
+    bodies = ["[" * 201 + "]" * 201, "1" * 4_301, F, "[" * 90_000, "x"]
+    sources = [in_tags(body).source for body in bodies]
+    trace = lab.script(reader, ["limits", ("feed_silently", sources), "limits"], watch="")
+    before, _, after = trace.outputs
+    expect(after, before, trace, "Python's limits of recursion and of digits")
     long = "1" * r.randint(4_302, 9_000)
     values = ["1" + "0" * 5_000, "[" * 100_000 + "]" * 100_000, "1" * 4_301, "-" + "9" * 4_301]
     values += [long, "[" * r.randint(90_000, 110_000), "[" + "[]," * 90_500 + "[" * 90_500]
@@ -814,18 +832,37 @@ def test_property_linear_in_a_call(lab):
 @pytest.mark.timeout(8)
 def test_property_linear_in_a_piece(lab):
     """linear: the work for one huge piece grows with its length, however many bodies are in it, and
-    however many keys, strings and escapes a body has; 3,500,000 characters finish well within the
+    however many keys, strings and escapes a body has; 5,000,000 characters finish well within the
     time limit.
     """
-    count = lab.random.randint(27_000, 29_000)
-    texts = HOSTILE * 9_000 + in_tags("_tool_🚀").source * count
+    count = lab.random.randint(8_000, 9_000)
+    texts = HOSTILE * 20_000 + in_tags("_tool_🚀").source * count
     strings = r'"call\n(_tool\\"' + ", []" * 2
-    source = '{"x": [' + f"{strings}, " * 10_000 + '"' + HOSTILE * 10_000 + '"]}'
-    keys = '"🚀": 7,' * 36_000
+    source = '{"x": [' + f"{strings}, " * 8_000 + '"' + HOSTILE * 20_000 + '"]}'
+    keys = '"🚀": 7,' * 12_000
     call = in_tags(f'{{{keys} "name": "w", "arguments": {source}}}', "w", source)
     wanted = [TextDelta(texts), ToolCall(0, "w", source), TextDelta(".")]
     same = brings_out(lab, [texts + call.source + "."], wanted)
     expect(same, True, f"{count:,} bodies and a long call in one piece: text and one ToolCall")
+
+
+def keeps_little(lab):
+    """The memory of a parser must not grow with emitted text, calls and rejected bodies, nor when
+    `held` is read again inside a call.
+    """
+    r = lab.random
+    kinds = [any_words, half_a_tag, lookalike, plain_call, no_call, any_words]
+    few, many = ([*map(source_of, drawn(lab, count, *kinds))] for count in (20, 200))
+    begun = OPEN + '{"x": "' + any_word(r) * 200
+    reads = [("feed_silently", [""] * count) for count in (2, 20)]
+    calls = [("feed_silently", few), "weight", ("feed_silently", many), "weight"]
+    calls += [("feed_silently", [begun]), reads[0], "weight", reads[1], "weight"]
+    trace = lab.script(lab.new("given.Reader", lab.new("StreamingToolParser")), calls, watch="")
+    first, later, once, often = (trace.outputs[place] for place in (1, 3, 6, 8))
+    call = f"{len(many)} more streams"
+    expect_most(later - first, MOST_GROWN, call, "bytes more are kept")
+    call = "`held` of an open call is read 20 more times"
+    expect_most(often - once, MOST_GROWN, call, "bytes more are kept")
 
 
 @pytest.mark.task(4)
@@ -833,8 +870,10 @@ def test_property_linear_in_a_piece(lab):
 @pytest.mark.timeout(8)
 def test_property_linear_in_a_stream(lab):
     """linear: the work for a piece does not grow with the emitted text; 3,600,000 characters of
-    text with 1,600 to 2,000 calls in it, in 20,000 pieces, finish well within the time limit.
+    text with 1,600 to 2,000 calls in it, in 20,000 pieces, finish well within the time limit. Only
+    held text is stored, once, however often `held` is read.
     """
+    keeps_little(lab)
     count = lab.random.randint(1_600, 2_000)
     texts = ["call(<tool_cal" + (HOSTILE * 2)[:205] + "<tool"] * (20_000 // count - 2)
     wanted = events_of([Part("🚀" + "".join(texts)), GOOD] * count + [Part(".")])

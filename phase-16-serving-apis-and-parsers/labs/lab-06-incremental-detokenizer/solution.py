@@ -82,7 +82,7 @@ class IncrementalDetokenizer:
         text = self._text_of(taken)
         certain = text.rstrip(UNFINISHED)
         new = self._show(certain)
-        if text and text == certain:
+        if text == certain:
             self._settle(taken)
         elif new:
             # So the unfinished character begins in this token.
@@ -124,11 +124,13 @@ class IncrementalDetokenizer:
         A start inside a character shows at least one U+FFFD, and so does an end inside one. So up
         to three of the last tokens may be left out.
         """
-        ends = range(len(tail) - _MOST_WAITING, len(tail) + 1)
-        return min(
-            range(_MOST_WAITING + 1),
-            key=lambda start: min(self._decode(tail[start:end]).count(UNFINISHED) for end in ends),
-        )
+        counts = range(_MOST_WAITING + 1)
+
+        def damage(start: int) -> int:
+            texts = (self._decode(tail[start : len(tail) - count]) for count in counts)
+            return min(text.count(UNFINISHED) for text in texts)
+
+        return min(counts, key=damage)
 
     def _has_text(self, token_id: int) -> bool:
         # Twice, because the first of two spaces may be the one that `decode` strips.
@@ -154,8 +156,7 @@ class IncrementalDetokenizer:
 
     def _settle_oldest(self) -> str:
         """Settle the tokens before the unfinished character, if there is one; return their text."""
-        last = len(self._waiting)
-        texts = {taken: self._text_of(taken) for taken in range(last, last - _MOST_WAITING - 1, -1)}
+        texts = {taken: self._text_of(taken) for taken in range(len(self._waiting), 0, -1)}
         # A cut inside a character shows a U+FFFD too many. On a tie this takes the last cut.
         taken = min(texts, key=lambda taken: texts[taken].count(UNFINISHED))
         new = self._show(texts[taken])

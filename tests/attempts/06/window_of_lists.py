@@ -47,7 +47,8 @@ class IncrementalDetokenizer:
             self._waiting = self._waiting[n:]
 
     def flush(self):
-        text = self._decode(self._waiting)[self._shown :][:3]
+        texts = self._text(len(self._waiting)), self._decode(self._waiting)
+        text = min(texts, key=len)[self._shown :]
         self._waiting = []
         self.push = lambda token_id: ""
         return text

@@ -49,6 +49,25 @@ def none_for_nothing(lab):
 
 
 @mistake(task=1)
+def text_of_another_tokenizer(lab):
+    """A token has the text that another tokenizer gives its id.
+
+    In a process with two tokenizers, an id has two texts. Which texts do you store outside of the
+    stream, and is the tokenizer a part of their key?
+    """
+    # An id that no other probe and no test uses.
+    unknown = [b""] * 4_000
+    outputs = [
+        lab.stream(
+            lab.new("IncrementalDetokenizer", lab.new("given.Pieces", [*unknown, text]), []),
+            [4_000], feed="push", end="", watch="",
+        ).outputs
+        for text in (b"a", b"b")
+    ]  # fmt: skip
+    return outputs == [["a"], ["a"]]
+
+
+@mistake(task=1)
 def says_nothing(lab):
     """`push` returns `""` for every token, even for a word.
 
