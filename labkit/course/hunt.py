@@ -81,6 +81,7 @@ class Wrong:
         file: the edited file.
         find, replace: the edit; `find` occurs exactly once.
         hints: the first says where to look, the last which input to feed.
+        cost: whether it is too slow, and nothing else.
         seen_in: the real engine's issue, or "".
     """
 
@@ -90,6 +91,7 @@ class Wrong:
     find: str
     replace: str
     hints: tuple[str, ...]
+    cost: bool = False
     seen_in: str = ""
 
 
@@ -106,6 +108,7 @@ class Code:
         symptom, hints: those of a wrong implementation.
         hidden: whether it is hidden from students.
         modules: names and sources of its own modules, each after those that it imports.
+        cost: whether it is too slow, and nothing else; unknown for hidden ones.
     """
 
     name: str
@@ -117,6 +120,7 @@ class Code:
     hints: tuple[str, ...] = ()
     hidden: bool = False
     modules: tuple[tuple[str, str], ...] = ()
+    cost: bool = False
 
     @property
     def imports(self) -> tuple[str, ...]:
@@ -213,15 +217,16 @@ def bundle(modules: Iterable[tuple[str, str]], adapter: str) -> bytes:
 
 _BUNDLE = """\
 import sys as _sys, types as _types
-from labkit.running.hunting.work import compiled as _compiled
+from labkit.running.hunting.work import compiled as _compiled, dataclasses_compiled_once as _once
 
 _MODULES = {modules!r}
 _before = {{name: _sys.modules.pop(name, None) for name, _ in _MODULES}}
 try:
-    for _name, _source in _MODULES:
-        _sys.modules[_name] = _types.ModuleType(_name)
-        exec(_compiled(_source, _name), vars(_sys.modules[_name]))
-    exec(_compiled({adapter!r}, "adapter"), globals())
+    with _once():
+        for _name, _source in _MODULES:
+            _sys.modules[_name] = _types.ModuleType(_name)
+            exec(_compiled(_source, _name), vars(_sys.modules[_name]))
+        exec(_compiled({adapter!r}, "adapter"), globals())
 finally:
     for _name, _module in _before.items():
         _sys.modules.pop(_name, None)
@@ -253,7 +258,8 @@ def _built(
         modules = tuple((_module_name(file), now[file]) for file in target.modules)
         facts = (False, "", ()) if row is None else (True, row.symptom, row.hints)
         source = now[target.adapter].encode()
-        return Code(name, target, source, tuple(given), *facts, modules=modules)
+        is_slow = row is not None and row.cost
+        return Code(name, target, source, tuple(given), *facts, modules=modules, cost=is_slow)
 
     codes = [code(texts, "the engine")]
     for row in wrongs:

@@ -13,11 +13,14 @@ from labkit.errors import CourseError, InfrastructureError
 from labkit.isolation.meter import Meter, OwnTime
 from labkit.isolation.sampling import Sample
 from labkit.isolation.sandbox import Sandbox, Worker
-from labkit.isolation.wire import (
+from labkit.running.drive import MOST_CHANGES
+from labkit.running.limits.time_limit import processor_seconds
+from labkit.running.remote.wire import (
     ANSWER,
     HEAD,
     MOST_BYTES,
     MOST_CHARACTERS,
+    MOST_READ,
     PART,
     WireError,
     kind_of,
@@ -26,8 +29,6 @@ from labkit.isolation.wire import (
     step_of,
     unpack,
 )
-from labkit.running.drive import MOST_CHANGES
-from labkit.running.limits.time_limit import processor_seconds
 from labkit.running.result_kind import ResultKind
 from labkit.running.source import Given
 from labkit.running.trace import Call, Failure, New, Raised, Trace
@@ -56,13 +57,24 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class Sources:
-    """The sources for a worker: see `labkit.isolation.worker.Modules`."""
+    """The sources for a worker: see `labkit.isolation.worker.Modules`.
+
+    Attributes:
+        are_checked: whether the imports of these sources have been checked before.
+    """
 
     main: str
     modules: dict[str, tuple[str, str, bytes]]
     parts: dict[str, str] = field(default_factory=dict)
     elsewhere: list[str] = field(default_factory=list)
     given: Given = field(default_factory=Given)
+    are_checked: bool = False
+
+    @property
+    def request(self) -> tuple[Any, ...]:
+        """The arguments of a worker's `load`."""
+        facts = self.main, self.modules, self.parts, self.elsewhere
+        return *facts, tuple(self.given), self.are_checked
 
 
 class Host:
@@ -148,11 +160,9 @@ class Host:
         if self._worker is None:
             self._worker = self._start()
         self._measure(_IMPORT_LIMIT)
-        sources = self._sources
-        shown = sources.modules[sources.main][0]
+        shown = self._sources.modules[self._sources.main][0]
         try:
-            request = sources.main, sources.modules, sources.parts, sources.elsewhere
-            (failure,) = self._ask("load", *request, tuple(sources.given))
+            (failure,) = self._ask(*self._load_request())
             self._load_answered = True
             if failure is not None and type(failure) is not str:
                 raise ValueError("a text was expected")
@@ -169,6 +179,10 @@ class Host:
         self._imported = True
         self._measure(self._limit)
         return None
+
+    def _load_request(self) -> tuple[Any, ...]:
+        """Return the request that has the sources imported."""
+        return ("load", *self._sources.request)
 
     def perform(self, new: Sequence[New], calls: Sequence[Call], watch: str) -> Trace:
         """Have a run carried out; see `labkit.running.drive.perform`.
@@ -333,7 +347,7 @@ class Host:
             if time.monotonic() > self._next_look:
                 self._look()
             if ready:
-                data = os.read(self._ends[1], 1 << 18)
+                data = os.read(self._ends[1], MOST_READ)
                 if not data:
                     raise self._died()
                 return data

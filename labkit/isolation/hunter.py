@@ -10,11 +10,12 @@ submission.
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from labkit.course.hunt import Code, Pool
 from labkit.errors import InfrastructureError, LoadFailure
 from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
-from labkit.isolation.sandbox import Sandbox
+from labkit.isolation.sandbox import Sandbox, Worker
 from labkit.running.hunt_results import results_of
 from labkit.running.hunting import work
 from labkit.running.hunting.rules import hunt, plan
@@ -31,15 +32,26 @@ _SLEPT = "slept"
 class _Implementations(PartsHost):
     """The process of the implementations."""
 
+    _sent: tuple[Worker | None, Sources | None] = (None, None)
+
     def hold(self, code: Code, program: bytes) -> None:
-        """Have an implementation imported again, at its next request."""
+        """Have an implementation imported from now on."""
         parts = dict.fromkeys(code.target.names, "code")
         module = (code.name, code.name, program)
         self._sources = Sources("code", {"code": module}, parts, given=Given(code.imports))
+
+    def renew(self) -> None:
+        """Have the implementation imported again before its next request, and its work counted."""
         self._imported = False
 
-    def count(self) -> str:
-        """Begin to count the implementation's work; return why it was too much so far, or "".
+    def _load_request(self) -> tuple[Any, ...]:
+        worker, sources = self._sent
+        is_there = worker is self._worker and sources is self._sources
+        self._sent = self._worker, self._sources
+        return ("renew", work.MOST_CALLS, *(() if is_there else self._sources.request))
+
+    def excess(self) -> str:
+        """Return why the implementation's work was too much, or "".
 
         Raises:
             WorkerError: the process of the implementation is gone.
@@ -101,15 +113,19 @@ class Hunter:
             host.close()
         if failure is not None:
             raise LoadFailure(failure)
+        # A source whose imports are forbidden fails before any of it has run, so the answer of this
+        # worker can be relied on so far.
+        self._sources = replace(self._sources, are_checked=True)
 
     def __call__(self, code: Code, tests: Sequence[str]) -> dict[str, Verdict]:
         """Run tests on an implementation."""
         verdicts: dict[str, Verdict] = {}
         host = _Tests(self._sandbox, self._sources, self._implementations)
-        program, left = code.metered_program(), self._fuse
+        self._implementations.hold(code, code.metered_program())
+        left = self._fuse
         try:
             for test in tests:
-                self._implementations.hold(code, program)
+                self._implementations.renew()
                 verdict = verdicts[test] = self._run(host, test, left)
                 left -= verdict.seconds
                 if verdict.kind is VerdictKind.ENDLESS:
@@ -127,10 +143,9 @@ class Hunter:
                 failure = host.load()
                 if failure is not None:
                     return Verdict(VerdictKind.FAILED, failure)
-                self._implementations.count()
                 trace = host.perform(plan(test), (), "")
                 host.end()
-            reason = self._implementations.count()
+            reason = self._implementations.excess()
             verdict = Verdict(VerdictKind.FAILED, reason) if reason else verdict_of(trace.raised)
             return replace(verdict, seconds=self._computed(host) - before)
         except WorkerError as error:

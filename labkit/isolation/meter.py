@@ -52,7 +52,7 @@ class Meter:
         self._limit = limit
         self._process = process
         self._cpu_begin = processor_seconds(process)
-        self._busy_begin = self._busy()
+        self._busy_begin = self._busy() if self._sleeps else 0.0
         self._wall_begin = time.monotonic()
 
     def end(self) -> None:

@@ -12,10 +12,13 @@ from types import ModuleType
 from typing import Any
 
 from labkit.errors import LoadFailure
-from labkit.isolation.parts import Parts
-from labkit.isolation.proxies import MAKE, Ask, Make, Proxies
-from labkit.isolation.wire import (
+from labkit.running.drive import Run, perform
+from labkit.running.hunting.work import WORK
+from labkit.running.remote.parts import Parts
+from labkit.running.remote.proxies import MAKE, Ask, Make, Proxies
+from labkit.running.remote.wire import (
     HEAD,
+    MOST_READ,
     PART,
     WireError,
     pack,
@@ -23,8 +26,6 @@ from labkit.isolation.wire import (
     unpack_calls,
     unpack_request,
 )
-from labkit.running.drive import Run, perform
-from labkit.running.hunting.work import WORK
 from labkit.running.source import Given, load_given, load_source
 from labkit.running.trace import GIVEN_PREFIX, Call, Step, Trace
 
@@ -38,7 +39,7 @@ def main(reader: int, writer: int) -> None:
         """Return the kind of the next frame, and the frame."""
         data = bytearray()
         while len(data) < HEAD.size or len(data) < HEAD.size + HEAD.unpack_from(data)[0]:
-            part = os.read(reader, 1 << 20)
+            part = os.read(reader, MOST_READ)
             if not part:
                 os._exit(0)
             data += part  # The other side waits for each answer, so this is one frame.
@@ -96,18 +97,34 @@ class Server:
         self._ask_part = ask_part
         self._modules = Modules("", {}, {}, [], Given(), ask_part)
         self._parts = Parts(self._modules.resolve, [])
+        self._sources: tuple[Any, ...] = ()
         self._run: Run | None = None
         self._answered = 0
 
-    def load(self, main: str, sources: Any, parts: Any, elsewhere: Any, given: Any) -> list[Any]:
+    def load(
+        self, main: str, sources: Any, parts: Any, elsewhere: Any, given: Any, are_checked: bool
+    ) -> list[Any]:
         """Import a submission; answer why the import failed, or None."""
-        self._modules = Modules(main, sources, parts, elsewhere, Given(*given), self._ask_part)
+        course = Given(*given)
+        self._modules = Modules(
+            main, sources, parts, elsewhere, course, self._ask_part, are_checked
+        )
         self._parts = Parts(self._modules.resolve, parts)
         return [self._modules.load()]
 
     def answer_part(self, request: Any) -> list[Any]:
         """Answer another worker's request to the parts that are here."""
         return self._parts.answer(request)
+
+    def renew(self, most_calls: int, *sources: Any) -> list[Any]:
+        """Import sources, or those of the last request again, and begin to count their work.
+
+        The answer is that of `load`.
+        """
+        self._sources = sources or self._sources
+        answer = self.load(*self._sources)
+        WORK.begin(most_calls)
+        return answer
 
     def count(self, most_calls: int) -> list[Any]:
         """Begin to count the work of the parts that are here; answer why it was too much so far."""
@@ -168,6 +185,7 @@ class Modules:
         elsewhere: the classes that are in the other process.
         given: the objects that the course gives to the sources, besides Python's library.
         ask: sends a request to that process.
+        are_checked: whether the imports of the sources have been checked before.
     """
 
     def __init__(
@@ -178,8 +196,10 @@ class Modules:
         elsewhere: list[str],
         given: Given,
         ask: Ask,
+        are_checked: bool = False,
     ) -> None:
         self._given = given
+        self._importable = None if are_checked else given.modules
         self._proxies = Proxies(ask)
         self._elsewhere = elsewhere
         self._main = main
@@ -228,7 +248,7 @@ class Modules:
             shown, filename, data = self._sources[key]
             try:
                 self._modules[key] = load_source(
-                    data, shown, filename, f"under_test.{key}", self._given.modules
+                    data, shown, filename, f"under_test.{key}", self._importable
                 )
             except LoadFailure as error:
                 self._modules[key] = error

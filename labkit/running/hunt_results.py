@@ -60,6 +60,8 @@ def result_of(code: Code, hunted: Hunted) -> Result:
             else f"{len(counted)} tests of {label} pass"
         )
         tried = f"{those} on it"
+    if distance := hunted.short_of.get(code.name):
+        tried += f". {distance}"
     return Result(ResultKind.ASSERTION, f"survives: {code.symptom} ({tried})")
 
 

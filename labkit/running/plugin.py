@@ -138,6 +138,9 @@ class LabPlugin:
             self._seed,
             lambda lab: bool(config.hook.pytest_lab_passes(config=config, lab=lab)),
             self.limits.leave_if_quit,
+            lambda: self.limits.off,
+            # Here standard output is not captured yet.
+            sys.stdout.isatty(),
         )
         self._runs = self.labs.runs
 

@@ -1,18 +1,24 @@
 """The labs of one session: the code under test of each, and the results of its tests."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 
 from labkit.course.lab import FACTS, Lab, find_labs, read_lab
 from labkit.errors import LoadFailure
+from labkit.running import platform
 from labkit.running.diagnose import diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests
 from labkit.running.hunt_results import Hunting
 from labkit.running.hunting.here import Here
-from labkit.running.hunting.rules import hunt
+from labkit.running.hunting.progress import CountedRuns
+from labkit.running.hunting.rules import Run, hunt
 from labkit.running.lab_impl import Implementation, choose, lab_impl, load, short_hash
+from labkit.running.remote.apart import Apart
 from labkit.running.score import LabRun, Result
 from labkit.running.trace import Call, New, Trace
 from labkit.running.under_test import CodeUnderTest, root_of
@@ -32,17 +38,26 @@ class LabsOfSession:
         passed_before: whether the student's current file of a lab passed in an earlier session.
         after_run: called after the code under test has run, with the kind of exception that it
             raised, or "".
+        is_debugged: whether a debugger is to stop in the code under test, in this process.
+        has_terminal: whether a person watches, who is shown how far long work is.
 
     Attributes:
         runs: the results of each lab so far.
     """
 
     def __init__(
-        self, seed: str, passed_before: Callable[[Lab], bool], after_run: Callable[[str], None]
+        self,
+        seed: str,
+        passed_before: Callable[[Lab], bool],
+        after_run: Callable[[str], None],
+        is_debugged: Callable[[], bool] = lambda: False,
+        has_terminal: bool = False,
     ) -> None:
         self._seed = seed
         self._passed_before = passed_before
         self._after_run = after_run
+        self._is_debugged = is_debugged
+        self._has_terminal = has_terminal
         self._code: dict[Path, CodeUnderTest] = {}
         self.runs: dict[Path, LabRun] = {}
 
@@ -121,12 +136,29 @@ class LabsOfSession:
                 code.load()
             finally:
                 self._after_run("")
-            here = Here(
-                partial(load, run.implementation, f"hunting.{run.lab.label}", run.lab.given),
-                after_run=lambda trace: self._after_run(trace.raised.kind if trace.raised else ""),
-            )
-            source = run.implementation.source()
-            run.hunted = hunt(source, run.lab.pool, facts.most_tests, here, self._seed)
+            source, most = run.implementation.source(), facts.most_tests
+            if not platform.can_fork() or self._is_debugged():
+                load_tests = partial(
+                    load, run.implementation, f"hunting.{run.lab.label}", run.lab.given
+                )
+                run.hunted = hunt(
+                    source,
+                    run.lab.pool,
+                    most,
+                    Here(load_tests, after_run=self._after_run),
+                    self._seed,
+                )
+            else:
+                shown = run.implementation.filename
+                # Nothing that the tests can compute tells them the order of their runs.
+                seed, cores = token_hex(), os.cpu_count() or 1
+                with ExitStack() as ends:
+                    runs: Run = ends.enter_context(
+                        Apart(source, shown, run.lab.given, after_run=self._after_run)
+                    )
+                    if self._has_terminal:
+                        runs = ends.enter_context(CountedRuns(runs, run.lab.pool))
+                    run.hunted = hunt(source, run.lab.pool, most, runs, seed, cores)
         return Hunting(run.lab.pool, run.hunted)
 
     def _driver(self, folder: Path, seed: str) -> Driver:

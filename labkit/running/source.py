@@ -41,7 +41,11 @@ class Given(NamedTuple):
 
 
 def load_source(
-    data: bytes, shown: str, filename: str, name: str, importable: Collection[str] = GIVEN
+    data: bytes,
+    shown: str,
+    filename: str,
+    name: str,
+    importable: Collection[str] | None = GIVEN,
 ) -> ModuleType:
     """Import `data` as module `name`.
 
@@ -50,7 +54,8 @@ def load_source(
         shown: the file's name in messages.
         filename: its name in tracebacks.
         name: of the module.
-        importable: the modules that it may import, besides Python's library.
+        importable: the modules that it may import, besides Python's library; None if its imports
+            have been checked.
 
     Raises:
         LoadFailure: it does not parse, imports a forbidden module, or stops while imported.
@@ -82,12 +87,16 @@ def is_given(names: Mapping[str, object]) -> bool:
 
 
 def _execute(
-    module: ModuleType, data: bytes, shown: str, filename: str, importable: Collection[str]
+    module: ModuleType,
+    data: bytes,
+    shown: str,
+    filename: str,
+    importable: Collection[str] | None,
 ) -> None:
-    code = _compiled(data, shown, filename, tuple(importable))
+    may = None if importable is None else tuple(importable)
+    code, lines = _compiled(data, shown, filename, may)
     # Python reads the lines of a traceback from linecache, even for code that is not in a file.
-    text = data.decode("utf-8", "replace")
-    linecache.cache[filename] = (len(data), None, text.splitlines(keepends=True), filename)
+    linecache.cache[filename] = (len(data), None, lines, filename)
     sys.modules[module.__name__] = module
     try:
         exec(code, module.__dict__)
@@ -102,12 +111,20 @@ def _execute(
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(data: bytes, shown: str, filename: str, importable: tuple[str, ...]) -> CodeType:
-    """Return the code of a source, with its imports checked; a hunt runs one source many times."""
-    tree = _parse(data, shown)
-    _check_tree(tree, shown, importable)
+def _compiled(
+    data: bytes, shown: str, filename: str, importable: tuple[str, ...] | None
+) -> tuple[CodeType, list[str]]:
+    """Return the code of a source, with its imports checked, and its lines.
+
+    A hunt runs one source many times.
+    """
+    source: ast.Module | bytes = data
+    if importable is not None:
+        source = _parse(data, shown)
+        _check_tree(source, shown, importable)
+    lines = data.decode("utf-8", "replace").splitlines(keepends=True)
     with _in_words(shown):
-        return compile(tree, filename, "exec")
+        return compile(source, filename, "exec"), lines
 
 
 def check_imports(data: bytes, shown: str, importable: Collection[str] = GIVEN) -> None:
@@ -193,7 +210,7 @@ def _imports(tree: ast.Module, importable: Collection[str]) -> list[tuple[int, s
             names = [f"{module}.{alias.name}" for alias in node.names]
             imports += ((node.lineno, name if name in importable else module) for name in names)
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            function = ast.unparse(node.func).rpartition(".")[2]
+            function = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
             if function in ("import_module", "__import__"):
                 imports.append((node.lineno, str(node.args[0].value)))
     return imports

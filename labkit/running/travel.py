@@ -1,7 +1,7 @@
 """Results of tests on their way from a worker of pytest-xdist to the process that reports them.
 
 But: they are pickled, so both ends must trust each other, as the processes of one run do. Graders,
-whose worker holds a submission, use `labkit.isolation.wire`.
+whose worker holds a submission, use `labkit.running.remote.wire`.
 """
 
 import copyreg

@@ -185,7 +185,13 @@ function hunted({ tests, enough }) {
     " are enough here: the others kill nothing more of the published part. Keep them: the grader's" +
     " pool is larger.";
   const few = names.length > 0 && make("p", "", ...names, more);
-  return [table, few];
+  const provisional = make(
+    "p",
+    "note",
+    "This score is provisional: the grader runs your tests in processes of their own, on more" +
+      " implementations.",
+  );
+  return [table, few, provisional];
 }
 
 /** What tests wait for; what stands below it is code, with a mark under a place of it. */

@@ -156,7 +156,7 @@ builtins.AssertionError = type("Never", (Exception,), {})
         # Patches the part of labkit that lives with it, so that any answer is sent.
         "patched_labkit": """
 import sys
-wire = sys.modules["labkit.isolation.wire"]
+wire = sys.modules["labkit.running.remote.wire"]
 drive = sys.modules["labkit.running.drive"]
 REPLACED = drive._plain, wire._out, wire._encode
 drive._plain = lambda value: value

@@ -11,7 +11,7 @@ import pytest
 
 from labkit.course import manifest
 from labkit.isolation.host import Host, Sources, WorkerError
-from labkit.isolation.wire import HEAD, MOST_BYTES, MOST_VALUES, WireError, pack
+from labkit.running.remote.wire import HEAD, MOST_BYTES, MOST_VALUES, WireError, pack
 from labkit.running.reporting.explain import WIDTH, explain
 from labkit.running.reporting.showing import show_pair
 from labkit.running.result_kind import ResultKind

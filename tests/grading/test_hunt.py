@@ -3,6 +3,7 @@
 import os
 import random
 import re
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -18,14 +19,16 @@ from labkit.grading.reading.submission import Submission
 from labkit.isolation import host, meter
 from labkit.isolation.host import Sources
 from labkit.isolation.hunter import Hunter
-from labkit.isolation.wire import HEAD, WireError, pack, unpack
 from labkit.running.drive import as_plain
 from labkit.running.hunting import work
 from labkit.running.hunting.here import Here
 from labkit.running.hunting.hidden_pool import whole_pool
+from labkit.running.hunting.progress import CountedRuns
 from labkit.running.hunting.rules import Hunted, hunt
 from labkit.running.hunting.verdict import FUSE, Verdict, VerdictKind
-from labkit.running.source import load_source
+from labkit.running.remote.apart import Apart
+from labkit.running.remote.wire import HEAD, WireError, pack, unpack
+from labkit.running.source import GIVEN, load_source
 
 RIGHT = """
 class Pairs:
@@ -199,6 +202,61 @@ def test_what_kills_and_what_is_void(name):
     # In this process a crash is the end of it.
     hunted = hunt_here(source, without(POOL, "lab90-crashes"))
     assert outcome(hunted) == ({*dead.split()} - {"crashes"}, {*void.split()})
+
+
+def hunt_apart(source, pool=POOL, fuse=FUSE, seed="0"):
+    with Apart(source.encode(), "starter.py", GIVEN, fuse) as apart:
+        return hunt(source.encode(), pool, MOST, apart, seed, 2)
+
+
+@pytest.mark.parametrize("name", HUNTS)
+def test_it_is_the_same_in_processes_of_a_students_machine(name):
+    source, dead, void = HUNTS[name]
+    assert outcome(hunt_apart(source)) == ({*dead.split()}, {*void.split()})
+
+
+# Tests that fail on all but the first implementation that they see, by what they remember.
+REMEMBERED = {
+    "sys": "sys.seen = getattr(sys, 'seen', 0) + 1; assert sys.seen < 2",
+    "module": "json.seen = getattr(json, 'seen', 0) + 1; assert json.seen < 2",
+    "class": "ToolCall.seen = getattr(ToolCall, 'seen', 0) + 1; assert ToolCall.seen < 2",
+}
+
+
+@pytest.mark.parametrize("hunted", [hunt_here, hunt_apart])
+@pytest.mark.parametrize("name", REMEMBERED)
+def test_no_run_remembers_another(name, hunted):
+    """Such a test passes each time, as at the grader's, so it neither kills nor is flaky."""
+    imports = "import sys, json\nfrom mini_vllm.text.events import ToolCall\n"
+    source = f"{imports}def test_lab90_{name}(make): {REMEMBERED[name]}\n"
+    assert outcome(hunted(source, without(POOL, "lab90-crashes"))) == (set(), set())
+
+
+@pytest.mark.parametrize("hunted", [hunt_here, hunt_apart])
+def test_private_names_are_refused_with_the_fix(hunted):
+    source = """
+def test_lab90_make(make): make._module
+def test_lab90_dict(make): make.__dict__
+def test_lab90_made(make): make("Pairs")._made
+"""
+    void = hunted(source, without(POOL, "lab90-crashes")).void
+    for test, name in {"make": "make._module", "dict": "make.__dict__"}.items():
+        assert f"`{name}` is private: a test may use only" in void[f"test_lab90_{test}"]
+    assert "._made` is private" in void["test_lab90_made"]
+
+
+def test_a_test_of_cost_that_falls_short_hears_how_far():
+    source = """
+def test_lab90_short(make):
+    pairs = make("Pairs")
+    assert [*make.each(pairs.feed, "ab" * 100)] == ["", "ab"] * 100
+"""
+    codes = [replace(code, cost=code.name == "lab90-slower") for code in POOL.codes]
+    for hunted in (hunt_here, hunt_apart):
+        short_of = hunted(source, without(Pool(POOL.targets, codes), "lab90-crashes")).short_of
+        assert [*short_of] == ["lab90-slower"]
+        how_far = r"test_lab90_short shows \d+\.\d times the .*; \d+ times is needed"
+        assert re.match(how_far, short_of["lab90-slower"])
 
 
 @pytest.mark.parametrize("name", HUNTS)
@@ -411,6 +469,18 @@ def test_a_student_reads_what_survives_and_gets_hints_at_it(hunting_lab, tiny, r
         assert main(["hint", "--lab", "91"], tiny) == 0
         assert hint in capsys.readouterr().out
     assert "100/100   passed" in run(LAB_IMPL="solution").stdout
+
+
+def test_a_terminal_shows_how_far_a_hunt_is(hunting_lab, tmp_path):
+    terminal = tmp_path / "terminal"
+    terminal.touch()
+    code = hunting_lab.pool.codes[0]
+    with CountedRuns(lambda code, tests: {}, hunting_lab.pool, terminal) as run:
+        assert [run(code, ["test"]), run(code, ["test"])] == [{}, {}]
+    shown = terminal.read_bytes().decode().split("\r\x1b[K")
+    assert shown[1:] == [f"your tests have run {n} times, of about 7" for n in (1, 2)] + [""]
+    with CountedRuns(lambda code, tests: {}, hunting_lab.pool, tmp_path) as run:
+        assert run(code, ["test"]) == {}
 
 
 def test_it_is_graded_on_the_whole_pool(hunting_lab, tiny, sandbox):

@@ -4,12 +4,12 @@ import pytest
 from walled import Grader, brief, hurried
 
 from labkit.course.lab import ROOT
-from labkit.isolation import parts
 from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
-from labkit.isolation.parts import Parts
-from labkit.isolation.proxies import Proxies
-from labkit.isolation.wire import HEAD, pack, unpack
 from labkit.running.drive import perform
+from labkit.running.remote import parts
+from labkit.running.remote.parts import Parts
+from labkit.running.remote.proxies import Proxies
+from labkit.running.remote.wire import HEAD, pack, unpack
 from labkit.running.trace import Call, New
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.isolation import wire
-from labkit.isolation.wire import (
+from labkit.running.remote import wire
+from labkit.running.remote.wire import (
     HEAD,
     MOST_BYTES,
     MOST_ENTRIES,

@@ -10,9 +10,6 @@ import pytest
 
 from labkit.course.hunt import Target
 from labkit.course.metering import metered
-from labkit.isolation.parts import Parts
-from labkit.isolation.proxies import Make as MakeElsewhere
-from labkit.isolation.proxies import Proxies
 from labkit.running.hunting.here import Make
 from labkit.running.hunting.work import (
     MOST_CALLS,
@@ -22,6 +19,9 @@ from labkit.running.hunting.work import (
     TooMuchWork,
     size_of,
 )
+from labkit.running.remote.parts import Parts
+from labkit.running.remote.proxies import Make as MakeElsewhere
+from labkit.running.remote.proxies import Proxies
 from mini_vllm.text.events import ToolCall
 
 SIZE = 64_000

@@ -8,6 +8,8 @@ from typing import Any
 from labkit.course.hunt import Code, Target
 from labkit.errors import LoadFailure
 from labkit.running.drive import as_plain, perform
+from labkit.running.hunting.memory import forgetting
+from labkit.running.hunting.private_names import check_public
 from labkit.running.hunting.rules import MAKE, plan
 from labkit.running.hunting.verdict import (
     FUSE,
@@ -21,7 +23,6 @@ from labkit.running.hunting.work import WORK, TooMuchWork
 from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.platform import processor_time
 from labkit.running.source import load_source
-from labkit.running.trace import Trace
 
 _LEAST_SECONDS = 0.01
 
@@ -30,20 +31,22 @@ class Handle:
     """An object of an implementation: its public methods and attributes, and nothing else."""
 
     def __init__(self, made: Any) -> None:
-        self.__made = made
+        self._made = made
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> Any:
+        made = object.__getattribute__(self, "_made")
+        check_public(type(made).__name__, name)
         if name.startswith("_"):
-            raise AttributeError(f"{name!r} is not public", name=name, obj=self)
-        if not callable(getattr(type(self.__made), name, None)):
+            return object.__getattribute__(self, name)
+        if not callable(getattr(type(made), name, None)):
             try:
                 with WORK.aside():
-                    return _plain(getattr(self.__made, name))
+                    return _plain(getattr(made, name))
             except TooMuchWork as error:
                 raise TimeoutError(f"{error}") from None
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            function = getattr(self.__made, name)
+            function = getattr(made, name)
             return _called(function, *map(as_plain, args), **as_plain(kwargs))
 
         return method
@@ -59,14 +62,19 @@ class Make:
         self._target = target
         self._module = module
 
+    def __getattribute__(self, name: str) -> Any:
+        """Refuse private names."""
+        check_public("make", name)
+        return object.__getattribute__(self, name)
+
     def __call__(self, name: str, /, *args: Any, **kwargs: Any) -> Handle:
         """Make an object of a class."""
-        cls = self._find(name)
+        cls = _find(self, name)
         return Handle(_counted(cls, *map(as_plain, args), **as_plain(kwargs)))
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function."""
-        return _called(self._find(name), *map(as_plain, args), **as_plain(kwargs))
+        return _called(_find(self, name), *map(as_plain, args), **as_plain(kwargs))
 
     def each(self, method: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
         """Yield the result of a method for each of the arguments.
@@ -75,34 +83,42 @@ class Make:
         """
         return map(method, [*arguments])
 
-    def _find(self, name: str) -> Any:
-        if name not in self._target.names:
-            raise ValueError(f"there is no part {name!r:.60}")
-        return getattr(self._module, name)
+
+def _find(make: Make, name: str) -> Any:
+    """Return a class or function of the implementation that a `Make` makes objects of."""
+    target, module = (object.__getattribute__(make, it) for it in ("_target", "_module"))
+    if name not in target.names:
+        raise ValueError(f"there is no part {name!r:.60}")
+    return getattr(module, name)
 
 
 class Here:
-    """Runs tests on implementations in this process.
+    """Runs tests on implementations in this process, for browsers and debuggers.
 
     Args:
         load: imports the student's tests, for each run anew: no run may use the memory of an
             earlier one.
         fuse: the seconds of processor time that the tests of a run may use.
-        after_run: called after each test, with the trace.
+        after_run: called after each test, with the kind of exception that it ended with, or "".
     """
 
     def __init__(
         self,
         load: Callable[[], object],
         fuse: float = FUSE,
-        after_run: Callable[[Trace], object] = lambda trace: None,
+        after_run: Callable[[str], object] = lambda raised: None,
     ) -> None:
         self._load = load
         self._fuse = fuse
         self._after_run = after_run
+        self._counts = (0, 0)
 
     def __call__(self, code: Code, tests: Sequence[str]) -> dict[str, Verdict]:
         """Run tests on an implementation; see `labkit.running.hunting.rules.Run`."""
+        with forgetting():
+            return self._verdicts(code, tests)
+
+    def _verdicts(self, code: Code, tests: Sequence[str]) -> dict[str, Verdict]:
         verdicts: dict[str, Verdict] = {}
         own, program, left = self._load(), code.metered_program(), self._fuse
         for test in tests:
@@ -113,7 +129,9 @@ class Here:
             verdict = self._run(test, there, max(left, _LEAST_SECONDS))
             seconds = processor_time() - begin
             left -= seconds
-            verdicts[test] = replace(verdict, seconds=seconds)
+            verdicts[test] = replace(
+                verdict, seconds=seconds, steps=self._counts[0], allowed=self._counts[1]
+            )
             if verdict.kind is VerdictKind.ENDLESS:
                 break
         return verdicts
@@ -122,6 +140,7 @@ class Here:
         try:
             with time_limit(seconds), WORK.counted():
                 trace = perform(there.__getitem__, plan(test), [], "")
+                counts = WORK.totals
         except OverdueError:
             return endless(f"it runs for more than {self._fuse:g} s")
         except (KeyboardInterrupt, LoadFailure):
@@ -129,7 +148,8 @@ class Here:
         except BaseException as error:
             what = f"{type(error).__name__}: {error!s:.{MOST_SHOWN}}"
             return Verdict(VerdictKind.FAILED, what)
-        self._after_run(trace)
+        self._counts = counts[0], counts[2]
+        self._after_run(trace.raised.kind if trace.raised else "")
         if WORK.is_over:
             return Verdict(VerdictKind.FAILED, WORK.reason)
         return verdict_of(trace.raised)

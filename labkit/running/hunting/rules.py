@@ -11,13 +11,16 @@ and the second has them in the opposite order. A verdict counts only if it is th
 An implementation that takes too many steps (`labkit.running.hunting.work`) fails the test. Time
 kills nothing: it is a fuse against endless loops, and a test that blows the fuse is void. Tests and
 implementations may be in this process (`labkit.running.hunting.here`) or in two others, new for
-each run (`labkit.isolation.hunter`); the rules are the same.
+each run (`labkit.running.remote.apart`, and `labkit.isolation.hunter` with walls); the rules are
+the same.
 """
 
 import ast
 import random
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 
 from labkit.course.hunt import Code, Pool, Target, label_of
@@ -54,6 +57,7 @@ class Hunted:
         unwritten: the tests that raise `NotImplementedError`, and its message.
         kills: by wrong implementation, the tests that kill it.
         paid: by wrong implementation that other tests kill, the flaky test that costs this kill.
+        short_of: by slow implementation that survives, how far the best test is from killing it.
     """
 
     tests: tuple[str, ...]
@@ -62,6 +66,7 @@ class Hunted:
     unwritten: dict[str, str] = field(default_factory=dict)
     kills: dict[str, tuple[str, ...]] = field(default_factory=dict)
     paid: dict[str, str] = field(default_factory=dict)
+    short_of: dict[str, str] = field(default_factory=dict)
 
     def killed_by(self, test: str) -> list[str]:
         """Return the wrong implementations that a test kills."""
@@ -83,7 +88,9 @@ class Hunted:
         return sorted(chosen, key=self.tests.index)
 
 
-def hunt(source: bytes, pool: Pool, most_tests: int, run: Run, seed: str) -> Hunted:
+def hunt(
+    source: bytes, pool: Pool, most_tests: int, run: Run, seed: str, at_a_time: int = 1
+) -> Hunted:
     """Run a student's tests on the implementations of the labs that they name.
 
     Args:
@@ -92,25 +99,88 @@ def hunt(source: bytes, pool: Pool, most_tests: int, run: Run, seed: str) -> Hun
         most_tests: how many tests of one lab count.
         run: runs some of the tests on one implementation.
         seed: the seed for the order of the runs, and of the tests in each run.
+        at_a_time: how many labs' tests to run at a time, each in a thread.
     """
     functions = _test_functions(source)
     hunted = Hunted(tuple(dict.fromkeys(function.name for function in functions)))
     for number, function in enumerate(functions):
         if why := _never_runs(function, functions[:number], pool):
             hunted.void[function.name] = why
-    for target in pool.targets:
-        for test in hunted.counted(target)[most_tests:]:
-            hunted.void[test] = f"only {most_tests} tests of {target.label} are run"
-        drawn = random.Random(f"{seed}/{sha256(source).hexdigest()}/{target.label}")
-        said = _run_all(target, pool, run, hunted, drawn)
-        for test in hunted.counted(target):
-            _judge(test, pool.right(target), pool.wrong(target), said, hunted)
-        for code in pool.wrong(target):
-            counted = hunted.counted(target)
-            killers = (test for test in counted if not said[code.name][test][0].passed)
-            hunted.kills[code.name] = tuple(killers)
+    seed = f"{seed}/{sha256(source).hexdigest()}"
+    one_lab = partial(_hunt_target, hunted, pool, most_tests, run, seed)
+    if at_a_time == 1:
+        parts = [*map(one_lab, pool.targets)]
+    else:
+        threads = ThreadPoolExecutor(at_a_time)
+        try:
+            parts = [*threads.map(one_lab, pool.targets)]
+        finally:
+            # After Ctrl-C, whoever has made `run` ends its runs.
+            threads.shutdown(wait=False, cancel_futures=True)
+    for part in parts:
+        hunted.void |= part.void
+        hunted.unwritten |= part.unwritten
+        hunted.kills |= part.kills
+        hunted.short_of |= part.short_of
+        hunted.flaky += part.flaky
     _charge(hunted)
     return hunted
+
+
+def _hunt_target(
+    begun: Hunted, pool: Pool, most_tests: int, run: Run, seed: str, target: Target
+) -> Hunted:
+    """Return the outcome of the tests of one target.
+
+    Args:
+        begun: the tests, and those that never run.
+        pool, most_tests, run: as `hunt` takes them.
+        seed: the seed, and the digest of the source.
+        target: the target.
+    """
+    hunted = Hunted(begun.tests, dict(begun.void))
+    for test in hunted.counted(target)[most_tests:]:
+        hunted.void[test] = f"only {most_tests} tests of {target.label} are run"
+    said = _run_all(target, pool, run, hunted, random.Random(f"{seed}/{target.label}"))
+    for test in hunted.counted(target):
+        _judge(test, pool.right(target), pool.wrong(target), said, hunted)
+    for code in pool.wrong(target):
+        counted = hunted.counted(target)
+        killers = (test for test in counted if not said[code.name][test][0].passed)
+        hunted.kills[code.name] = tuple(killers)
+        if code.cost and not hunted.kills[code.name]:
+            hunted.short_of[code.name] = _distance(counted, said[code.name], said, pool, target)
+    return hunted
+
+
+def _distance(
+    tests: Sequence[str],
+    slow: dict[str, list[Verdict]],
+    said: "_Said",
+    pool: Pool,
+    target: Target,
+) -> str:
+    """Return how far tests are from killing a slow implementation, in a sentence; "" if unknown.
+
+    Args:
+        tests: those that count.
+        slow: their verdicts on the slow implementation.
+        said: all verdicts on the implementations of the target.
+        pool, target: of the hunt.
+    """
+    best = (1.0, 0.0, "")
+    for test in tests:
+        usual = max((said[code.name][test][0].steps for code in pool.right(target)), default=0)
+        verdict = slow[test][0]
+        if usual:
+            best = max(best, (verdict.steps / usual, verdict.allowed / usual, test))
+    times, needed, test = best
+    if not test:
+        return ""
+    return (
+        f"{test} shows {times:.1f} times the correct implementation's work; {needed:.0f} times is "
+        "needed: feed more and shorter pieces"
+    )
 
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -40,11 +40,15 @@ class Verdict:
         kind: the kind of verdict.
         why: the reason of a failure, for people.
         seconds: the processor time that the test took.
+        steps: the steps that the implementation took, if they are known.
+        allowed: the steps that it could take.
     """
 
     kind: VerdictKind
     why: str = ""
     seconds: float = 0.0
+    steps: int = 0
+    allowed: int = 0
 
     @property
     def passed(self) -> bool:

@@ -14,6 +14,7 @@ text is twice as long, so it exceeds the limit.
 But: an operation inside another library and the hash of a long key are not counted.
 """
 
+import dataclasses
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -273,10 +274,29 @@ def _sum(values: Iterable[Any]) -> int:
     return sum(map(size_of, values))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def compiled(source: str, filename: str) -> CodeType:
     """Return the code of a module of an implementation; many implementations share most of them."""
     return compile(source, filename, "exec")
+
+
+@contextmanager
+def dataclasses_compiled_once() -> Iterator[None]:
+    """Compile the methods that dataclasses get in the body once in this process.
+
+    An implementation is imported for each test, and more than half of that time would be the
+    compiling of these methods.
+    """
+
+    def run(source: str, names: dict[str, Any], space: dict[str, Any]) -> None:
+        exec(compiled(source, "<dataclass>"), names, space)
+
+    # `dataclasses` calls the name `exec`, which is the built-in function if the module has none.
+    vars(dataclasses)["exec"] = run
+    try:
+        yield
+    finally:
+        vars(dataclasses).pop("exec", None)
 
 
 WORK = Work()

@@ -30,6 +30,9 @@ _T = TypeVar("_T")
 # The length of a frame's content, and its kind.
 HEAD = struct.Struct(">IB")
 ANSWER, PART = 0, 1
+# A pipe holds no more bytes. The C library maps new memory for a larger buffer at each read, which
+# takes seven times as long.
+MOST_READ = 1 << 16
 # Limit of one answer. The longest answer of a reference has 3.3 MB.
 MOST_BYTES = 4 << 20
 # Limit of one answer: each value takes up to 64 bytes in memory.
@@ -187,12 +190,17 @@ def unpack(data: bytes) -> Any:
     Raises:
         WireError: `pack` does not make such data, or the data hold too many values.
     """
-    if len(data) > MOST_BYTES or _count(data) > MOST_VALUES:
+    size = len(data)
+    # A value takes at least a byte.
+    if size > MOST_BYTES or (size > MOST_VALUES and _count(data) > MOST_VALUES):
         raise WireError(f"more than {MOST_BYTES} bytes or {MOST_VALUES} values")
     try:
         value, end = _read(data.decode("ascii"))
-        if end != len(data):
+        if end != size:
             raise WireError("there is more than one value")
+        if b"{" not in data and data.count(b"[") <= _MOST_DEPTH:
+            # Without a tag there is nothing to rebuild.
+            return value
         return _in(value, 0)
     except WireError:
         raise

@@ -2,15 +2,16 @@
 
 The requests were written by a submission, so they may be any JSON: each is taken apart by its
 shape, and reaches only public methods and attributes of the parts' own objects. The parts' sources
-and the objects themselves stay here; only values leave, in the form of `labkit.isolation.wire`.
+and the objects themselves stay here; only values leave, in the form of
+`labkit.running.remote.wire`.
 """
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
-from labkit.isolation.wire import MOST_CHARACTERS
 from labkit.running.hunting.work import WORK, TooMuchWork
+from labkit.running.remote.wire import MOST_CHARACTERS
 
 MOST_OBJECTS = 10_000
 _MOST_WATCHED = 16
@@ -49,7 +50,15 @@ class Parts:
         match request:
             case ["class", str(name)]:
                 return _methods(self._class(name))
-            case ["new", int(number), str(name), list(args), dict(kwargs), list(dropped)]:
+            case [
+                "new",
+                int(number),
+                str(name),
+                list(args),
+                dict() | None as options,
+                list(dropped),
+            ]:
+                kwargs = options or {}
                 for old_number in dropped:
                     self._objects.pop(old_number, None)
                 if len(self._objects) >= MOST_OBJECTS:
@@ -57,7 +66,8 @@ class Parts:
                 WORK.take_in(args, kwargs)
                 self._objects[number] = _Object(self._class(name), args, kwargs)
                 return None
-            case ["function", str(name), list(args), dict(kwargs)]:
+            case ["function", str(name), list(args), dict() | None as options]:
+                kwargs = options or {}
                 WORK.take_in(args, kwargs)
                 return WORK.give_out(self._class(name)(*args, **kwargs))
             case ["call", int(number), int(done), str(method), *rest]:
@@ -112,7 +122,7 @@ class _Object:
         self,
         method: str,
         args: list[Any],
-        kwargs: dict[str, Any],
+        kwargs: dict[str, Any] | None,
         guesses: list[Any],
         watch: list[str],
     ) -> tuple[list[Any], list[list[Any]]]:
@@ -125,7 +135,7 @@ class _Object:
             The result of each call, and for each watched attribute its values after the calls. An
             attribute that raises has no values.
         """
-        results = [self._call(method, tuple(args), kwargs)]
+        results = [self._call(method, tuple(args), kwargs or {})]
         watch = watch[:_MOST_WATCHED]
         values = [self._read_ahead(name) for name in watch]
         size = 0

@@ -1,10 +1,10 @@
 """Proxies in a submission's process for the parts that it lacks: their objects are elsewhere.
 
-The other process never has a submission (see `labkit.isolation.parts`), so no code of a reference
-is in this process. A request takes as long as a hundred calls here, so a proxy requests ahead: the
-input of a part is usually the test's input of the submission, or the return value of the previous
-part. A wrong guess changes nothing, because the other side undoes the calls that were not made.
-Without guesses the reference of lab 05 takes about ten times as long to grade.
+The other process never has a submission (see `labkit.running.remote.parts`), so no code of a
+reference is in this process. A request takes as long as a hundred calls here, so a proxy requests
+ahead: the input of a part is usually the test's input of the submission, or the return value of the
+previous part. A wrong guess changes nothing, because the other side undoes the calls that were not
+made. Without guesses the reference of lab 05 takes about ten times as long to grade.
 """
 
 import builtins
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from labkit.running.hunting.private_names import check_public
 from labkit.running.trace import Call
 
 # Sends a request to the other process and returns its answer.
@@ -68,7 +69,7 @@ class Proxies:
         """Have an object made, at the latest before the next request; return its number."""
         dropped, self._dropped = self._dropped, []
         number = next(self._numbers)
-        request = ["new", number, name, list(args), kwargs, dropped]
+        request = ["new", number, name, list(args), kwargs or None, dropped]
         recipe = repr(request[2:5])
         if recipe in self._proven:
             self._waiting.append(request)
@@ -125,13 +126,19 @@ class Make:
         proxies.forget()
         self._proxies = proxies
 
+    def __getattribute__(self, name: str) -> Any:
+        """Refuse private names."""
+        check_public("make", name)
+        return object.__getattribute__(self, name)
+
     def __call__(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Make an object of a class."""
-        return self._proxies.resolve(name)(*args, **kwargs)
+        made = _proxies_of(self).resolve(name)(*args, **kwargs)
+        return _Public(name, made)
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function."""
-        return self._proxies.ask(["function", name, [*args], kwargs])
+        return _proxies_of(self).ask(["function", name, [*args], kwargs or None])
 
     def each(self, method: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterator[Any]:
         """Yield a method's return value for each of the arguments. The arguments are known, so the
@@ -139,8 +146,27 @@ class Make:
         """
         name = method.__name__
         calls = [Call(name, (argument,)) for argument in arguments]
-        for call in self._proxies.following(calls):
+        for call in _proxies_of(self).following(calls):
             yield method(*call.args or ())
+
+
+def _proxies_of(make: Make) -> Proxies:
+    proxies: Proxies = object.__getattribute__(make, "_proxies")
+    return proxies
+
+
+class _Public:
+    """An object that a test of a hunt gets: the proxy's public names, and nothing else."""
+
+    def __init__(self, name: str, made: Any) -> None:
+        self._name = name
+        self._made = made
+
+    def __getattribute__(self, name: str) -> Any:
+        check_public(object.__getattribute__(self, "_name"), name)
+        if name.startswith("_"):
+            return object.__getattribute__(self, name)
+        return getattr(object.__getattribute__(self, "_made"), name)
 
 
 class _Remote:
@@ -207,7 +233,7 @@ class _Remote:
         watch = [name for name, when in self._read.items() if done - when < _STILL_READ]
         self._forget()
         self._calls += 1  # It has happened even if it raises.
-        request = ["call", number, done, method, list(args), kwargs, guesses, watch]
+        request = ["call", number, done, method, list(args), kwargs or None, guesses, watch]
         results, values = self._parts.ask(request)
         self._method, self._guessed, self._results = method, [None, *guesses], results
         self._values = {name: seen for name, seen in zip(watch, values, strict=False) if seen}
