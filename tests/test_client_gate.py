@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from labkit.course.lab import read_lab
 from labkit.gates import GATES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -14,9 +15,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture
 def played(tmp_path):
-    """A repository with that lab alone."""
+    """A repository with that lab alone, and its given files."""
     folder = tmp_path / DATA.parent.relative_to(ROOT)
     shutil.copytree(DATA.parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in read_lab(DATA.parent).given_files:
+        copy = tmp_path / file.resolve().relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
     return folder / DATA.name
 
 

@@ -108,7 +108,7 @@ class Code:
         symptom, hints: those of a wrong implementation.
         hidden: whether it is hidden from students.
         modules: names and sources of its own modules, each after those that it imports.
-        cost: whether it is too slow, and nothing else; unknown for hidden ones.
+        cost: whether it is too slow, and nothing else; unknown for hidden implementations.
     """
 
     name: str

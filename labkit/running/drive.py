@@ -35,14 +35,14 @@ Perform = Callable[[Sequence[New], Sequence[Call], str], Trace]
 
 # The name that was called, the test's value, and the copy that the implementation got.
 _Argument = tuple[str, Any, Any]
-# The name that was called, the value that it returned, and the copy that the test got.
-_Returned = tuple[str, Any, Any]
 
 # A test makes hundreds of thousands of calls; this takes a third of the time of `Call(...)`.
 _call_of = partial(tuple.__new__, Call)
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 _ATOMS = frozenset([type(None), bool, int, str, bytes])
 _MUTABLE = (list, dict)
+_CHANGED_ARGUMENT = "{name} changed its argument"
+_CHANGED_LATER = "a {kind} that {name} returned changed later"
 _LABKIT = str(Path(__file__).parents[1])
 # Limits: an exception's text, a changed argument's text, and the number of changed arguments.
 _MOST_CHARACTERS = 4_000
@@ -89,7 +89,8 @@ class Run:
         self._objects: list[Any] = []
         self._made: dict[int, Any] = {}
         self._arguments: list[_Argument] = []
-        self._returned: list[_Returned] = []
+        # The values that the calls returned; the steps have copies.
+        self._returned: list[Any] = []
         self._held: Any = None
         self._make_all()
 
@@ -103,13 +104,17 @@ class Run:
         try:
             for doing in calls:
                 target = self._objects[doing.object] if self._objects else None
+                value = None
                 if doing.args is None:
                     result = _read(resolve, target, doing.name)
                 else:
-                    result = _call(resolve, target, doing, changed, returned)
+                    value = result = _call(resolve, target, doing, changed)
+                    if type(value) not in _ATOMS:
+                        result = _data(value, f"{doing.name} returned", doing.name)
                 if watch and type(held) is not Unreadable:
                     held = _read(resolve, target, watch)
                 trace.steps.append(Step(doing, result, held))
+                returned.append(value)
         except (Exception, SystemExit) as error:
             trace.raised = _raised(error, str(doing))
         self._held = held
@@ -120,15 +125,16 @@ class Run:
         """
         changed = self.trace.changed
         for name, before, after in self._arguments:
-            _note_change(changed, f"{name} changed its argument", before, after)
-        lists: set[int] = set()
-        for name, value, copy in self._returned:
-            kind = type(copy).__name__
-            _note_change(changed, f"a {kind} that {name} returned changed later", copy, value)
-            # Every value is still held here, so no two of them have the same id.
-            if id(value) in lists and len(changed) < MOST_CHANGES:
-                changed.append(f"{name} returned the same {kind} object again")
-            lists.add(id(value))
+            _note_change(changed, _CHANGED_ARGUMENT, before, after, name)
+        # Every value is still held here, so two values never have the same id.
+        ids: set[int] = set()
+        for (call, copy, _), value in zip(self.trace.steps, self._returned, strict=True):
+            if type(value) in _MUTABLE and type(copy) in _MUTABLE:
+                _note_change(changed, _CHANGED_LATER, copy, value, call.name)
+                if id(value) in ids and len(changed) < MOST_CHANGES:
+                    kind = type(copy).__name__
+                    changed.append(f"{call.name} returned the same {kind} object again")
+                ids.add(id(value))
         return self.trace
 
     def _make_all(self) -> None:
@@ -156,9 +162,7 @@ class Run:
         return made
 
 
-def _call(
-    resolve: Resolve, target: Any, call: Call, changed: list[str], returned: list[_Returned]
-) -> Any:
+def _call(resolve: Resolve, target: Any, call: Call, changed: list[str]) -> Any:
     method = resolve(call.name) if target is None else _method(target, call.name)
     args, kwargs = call.args, call.kwargs
     assert args is not None
@@ -168,13 +172,8 @@ def _call(
         args, kwargs = _copy(args), _copy(dict(kwargs))
         result = method(*args, **kwargs)
         before = (call.args, dict(call.kwargs))
-        _note_change(changed, f"{call.name} changed its argument", before, (args, kwargs))
-    if type(result) in _ATOMS:
-        return result
-    data = _data(result, f"{call.name} returned", call.name)
-    if type(data) in _MUTABLE:
-        returned.append((call.name, result, data))
-    return data
+        _note_change(changed, _CHANGED_ARGUMENT, before, (args, kwargs), call.name)
+    return result
 
 
 def _method(target: Any, name: str) -> Any:
@@ -217,17 +216,18 @@ def _copy(value: Any) -> Any:
     return bytearray(value) if type(value) is bytearray else value
 
 
-def _note_change(changed: list[str], what: str, before: Any, after: Any) -> None:
+def _note_change(changed: list[str], words: str, before: Any, after: Any, name: str) -> None:
     """Add a note if a value no longer equals its copy."""
     try:
         if after == before or len(changed) == MOST_CHANGES:
             return
         old, new = _first_difference(before, after)
-        words = f"{old!r:.{_MOST_SHOWN}} became {new!r:.{_MOST_SHOWN}}"
+        change = f"{old!r:.{_MOST_SHOWN}} became {new!r:.{_MOST_SHOWN}}"
     except Exception:
         # The implementation put a value there whose `==` or `repr` raised.
-        words = "it became another value"
-    changed.append(f"{what}: {words}")
+        change = "it became another value"
+    kind = type(before).__name__
+    changed.append(f"{words.format(name=name, kind=kind)}: {change}")
 
 
 def _first_difference(before: Any, after: Any) -> tuple[Any, Any]:

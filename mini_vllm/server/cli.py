@@ -387,7 +387,9 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _welcome(listener: socket.socket, name: str, has_key: bool, note: str, vocabulary: str, reads: str) -> str:
+def _welcome(
+    listener: socket.socket, name: str, has_key: bool, note: str, vocabulary: str, reads: str
+) -> str:
     host, port = listener.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     key = " -H 'Authorization: Bearer KEY'" if has_key else ""
@@ -396,8 +398,8 @@ def _welcome(listener: socket.socket, name: str, has_key: bool, note: str, vocab
 
   a page to watch it      {url}/
   its metrics             {url}/metrics
-  its vocabulary          {vocabulary}  (--tokenizer chooses another)
 {reads}\
+  its vocabulary          {vocabulary}  (--tokenizer chooses another)
   a streamed chat:
     curl -N {url}/v1/chat/completions -H 'Content-Type: application/json'{key} \\
       -d '{{"messages": [{{"role": "user", "content": "Hello!"}}], "stream": true}}'

@@ -46,7 +46,7 @@ class StreamTable:
 
     MOST_JOINS = 1 << 18
 
-    def __init__(self, rest: list[Piece], first: list[Piece]) -> None:
+    def __init__(self, rest: Sequence[Piece], first: Sequence[Piece]) -> None:
         self.identity = object()
         self._rest = rest
         self._first = first

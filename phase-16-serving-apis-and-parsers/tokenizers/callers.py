@@ -1,12 +1,9 @@
-"""The callers of labs 06 and 07: they share their lists, count reads, and weigh a stream.
+"""The callers of labs 06 and 07: they share their lists, and count reads.
 
 A caller owns its prompt, its table and its tokenizer, and goes on using them while a stream runs.
 """
 
-import gc
-import sys
 from collections.abc import Iterator, Sequence
-from types import FunctionType, ModuleType
 from typing import Any, overload
 
 
@@ -99,28 +96,3 @@ class Bursts:
             if self._other is not None:
                 self._other.feed_many([id])
             yield id
-
-
-class Scale:
-    """A scale for a stream: it weighs all that only the stream keeps.
-
-    Args:
-        stream: the stream.
-        owned: objects of the caller, which do not count.
-    """
-
-    def __init__(self, stream: Any, *owned: Any) -> None:
-        self._stream, self._owned = stream, owned
-
-    @property
-    def weight(self) -> int:
-        """The size in bytes of the stream and of all objects that it refers to."""
-        seen, total, rest = set(map(id, self._owned)), 0, [self._stream]
-        while rest:
-            part = rest.pop()
-            if id(part) in seen or isinstance(part, (type, ModuleType, FunctionType)):
-                continue
-            seen.add(id(part))
-            total += sys.getsizeof(part)
-            rest += gc.get_referents(part)
-        return total

@@ -1,4 +1,4 @@
-"""What a run of tests leaves in this process, taken back for a platform that cannot fork.
+"""The traces of a run of tests in this process, taken back on a platform that cannot fork.
 
 But: objects that a run changes in place, such as a list in a module of Python's library, stay
 changed. A process of its own forgets these too.

@@ -16,5 +16,5 @@ def check_public(owner: str, name: str) -> None:
             f"`{owner}.{name}` is private: a test may use only the methods and attributes that the "
             "README of the lab names, and `make(...)`, `make.call` and `make.each`"
         )
-        # Without an own name, Python would note this one, and a similar name would be suggested.
+        # Without an own name, Python would note this name, and suggest a similar name.
         raise AttributeError(why, name="", obj=None)

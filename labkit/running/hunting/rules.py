@@ -115,7 +115,7 @@ def hunt(
         try:
             parts = [*threads.map(one_lab, pool.targets)]
         finally:
-            # After Ctrl-C, whoever has made `run` ends its runs.
+            # After Ctrl-C, the maker of `run` ends its runs.
             threads.shutdown(wait=False, cancel_futures=True)
     for part in parts:
         hunted.void |= part.void

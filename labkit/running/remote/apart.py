@@ -155,12 +155,12 @@ class Apart:
     def _run(self, pair: _Pair, renew: list[Any], test: str, left: float) -> Verdict:
         pair.tests.end.settimeout(left * platform.REAL_TO_PROCESSOR + _MORE_SECONDS)
         try:
-            if failure := _asked(pair.implementation, renew):
+            if failure := _answer_to(pair.implementation, renew):
                 raise CourseError(f"a part of the course cannot be used: {failure}")
             if len(renew) > 2 and (failure := pair.tests.receive()):
                 return Verdict(VerdictKind.FAILED, failure)
-            kind, why, raised, used, made = _asked(pair.tests, ["run", test, int(left * 1e6)])
-            reason, in_all, *counts, requests = _asked(pair.implementation, ["excess", made])
+            kind, why, raised, used, made = _answer_to(pair.tests, ["run", test, int(left * 1e6)])
+            reason, in_all, *counts, requests = _answer_to(pair.implementation, ["excess", made])
         except TimeoutError:
             pair.end()
             return endless(f"it runs for more than {self._fuse:g} s")
@@ -179,7 +179,7 @@ class Apart:
         return Verdict(VerdictKind(kind), why, seconds, *counts)
 
 
-def _asked(line: Line, request: list[Any]) -> Any:
+def _answer_to(line: Line, request: list[Any]) -> Any:
     line.send(request)
     return line.receive()
 

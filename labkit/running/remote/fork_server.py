@@ -48,7 +48,7 @@ _NO_DEBUGGER = "breakpoint() needs a debugger's run: make lab N=12 ARGS=--pdb"
 class Line:
     """One end of a socket that carries values that `marshal` knows.
 
-    But: its other end is trusted. A student's code in the other process can do what it likes to the
+    But: its other end is trusted. A student's code in the other process can do anything to the
     student's own machine anyway.
     """
 
@@ -98,7 +98,7 @@ def serve(number: int) -> None:
     Args:
         number: of the file that is the control socket.
     """
-    # Ctrl-C is for pytest, which closes the sockets; no process waits for the forked ones.
+    # Ctrl-C is for pytest, which closes the sockets; no process waits for its forks.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     control = socket.socket(fileno=number)

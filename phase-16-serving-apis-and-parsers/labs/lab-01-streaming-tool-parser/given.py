@@ -41,7 +41,19 @@ class Reader:
                 rest += gc.get_referents(part)
         return total
 
-    @property
-    def limits(self) -> list[int]:
-        """Python's limits of recursion and of the digits of an int."""
-        return [sys.getrecursionlimit(), sys.get_int_max_str_digits()]
+    def limits_after(self, pieces: Sequence[str], *limits: int) -> list[int]:
+        """Set Python's limits of recursion and of the digits of an int, and feed pieces; return the
+        limits after that.
+        """
+        before = sys.getrecursionlimit(), sys.get_int_max_str_digits()
+        try:
+            _set(*limits)
+            self.feed_silently(pieces)
+            return [sys.getrecursionlimit(), sys.get_int_max_str_digits()]
+        finally:
+            _set(*before)
+
+
+def _set(recursion: int, digits: int) -> None:
+    sys.setrecursionlimit(recursion)
+    sys.set_int_max_str_digits(digits)

@@ -91,7 +91,7 @@ ESCAPED = ['"', "\\", '"</tool_call>', '\\"</tool_call>\\']
 STRING_BITS = [*ESCAPED, CLOSE, "</tool", "<", "}{", "é🚀\u2028", "\n", "[,]"]
 
 
-# Of bytes by which the memory of a parser may grow.
+# The bytes by which the memory of a parser may grow.
 MOST_GROWN = 2_000
 
 
@@ -636,12 +636,6 @@ def test_what_python_cannot_read_is_text(lab):
     fractions, exponents and strings of any length. No limit of Python is changed.
     """
     r = lab.random
-    reader = lab.new("given.Reader", lab.new("StreamingToolParser"))
-    bodies = ["[" * 201 + "]" * 201, "1" * 4_301, F, "[" * 90_000, "x"]
-    sources = [in_tags(body).source for body in bodies]
-    trace = lab.script(reader, ["limits", ("feed_silently", sources), "limits"], watch="")
-    before, _, after = trace.outputs
-    expect(after, before, trace, "Python's limits of recursion and of digits")
     long = "1" * r.randint(4_302, 9_000)
     values = ["1" + "0" * 5_000, "[" * 100_000 + "]" * 100_000, "1" * 4_301, "-" + "9" * 4_301]
     values += [long, "[" * r.randint(90_000, 110_000), "[" + "[]," * 90_500 + "[" * 90_500]
@@ -669,6 +663,10 @@ def test_what_python_cannot_read_is_text(lab):
         stream = [call, in_tags("{}")]
         trace = feed(lab, [source_of(stream)])
         expect(trace.events, events_of(stream), trace)
+    sources = [in_tags(body).source for body in ("x", "1" * 4_301, F, "[" * 90_000)]
+    reader = lab.new("given.Reader", lab.new("StreamingToolParser"))
+    trace = lab.script(reader, [("limits_after", sources, 1_000, 4_300)], watch="")
+    expect(trace.outputs[0], [1_000, 4_300], trace, "limits of recursion and of digits")
 
 
 @pytest.mark.task(4)
@@ -778,7 +776,7 @@ def test_property_eager(lab):
 @pytest.mark.points(5)
 def test_property_isolated(lab):
     """isolated: parsers fed in turns, each with tags of its own, return, piece by piece, what each
-    returns alone; each list is a new one, and no later call changes it.
+    returns alone; each list is new, and no later call changes it.
     """
 
     def rule(cases):
@@ -832,13 +830,13 @@ def test_property_linear_in_a_call(lab):
 @pytest.mark.timeout(8)
 def test_property_linear_in_a_piece(lab):
     """linear: the work for one huge piece grows with its length, however many bodies are in it, and
-    however many keys, strings and escapes a body has; 5,000,000 characters finish well within the
+    however many keys, strings and escapes a body has; 3,800,000 characters finish well within the
     time limit.
     """
-    count = lab.random.randint(8_000, 9_000)
-    texts = HOSTILE * 20_000 + in_tags("_tool_🚀").source * count
+    count = lab.random.randint(12_000, 13_000)
+    texts = HOSTILE * 14_000 + in_tags("_tool_🚀").source * count
     strings = r'"call\n(_tool\\"' + ", []" * 2
-    source = '{"x": [' + f"{strings}, " * 8_000 + '"' + HOSTILE * 20_000 + '"]}'
+    source = '{"x": [' + f"{strings}, " * 8_000 + '"' + HOSTILE * 14_000 + '"]}'
     keys = '"🚀": 7,' * 12_000
     call = in_tags(f'{{{keys} "name": "w", "arguments": {source}}}', "w", source)
     wanted = [TextDelta(texts), ToolCall(0, "w", source), TextDelta(".")]
@@ -851,7 +849,7 @@ def keeps_little(lab):
     `held` is read again inside a call.
     """
     r = lab.random
-    kinds = [any_words, half_a_tag, lookalike, plain_call, no_call, any_words]
+    kinds = [any_words, half_a_tag, lookalike, plain_call, lambda r: in_tags(any_word(r))]
     few, many = ([*map(source_of, drawn(lab, count, *kinds))] for count in (20, 200))
     begun = OPEN + '{"x": "' + any_word(r) * 200
     reads = [("feed_silently", [""] * count) for count in (2, 20)]

@@ -42,12 +42,11 @@ class Caller:
         return self._tokenizer.decode(self._own)
 
     def call_silently(self, texts: Sequence[str], lists: Sequence[Sequence[int]]) -> None:
-        """Encode texts, decode lists, skipped and shown, and drop all output."""
+        """Encode texts, decode lists, and drop all output."""
         for text in texts:
             self._tokenizer.encode(text)
         for ids in lists:
-            for skip in (True, False):
-                self._tokenizer.decode(ids, skip_special_tokens=skip)
+            self._tokenizer.decode(ids)
 
     @property
     def weight(self) -> int:

@@ -41,7 +41,7 @@ SPECIAL = {256: "<bos>", 257: "<eos>", 258: "<pad>"}
 LETTERS = range(65, 91)
 CLASSES = bytes.fromhex("41 80 9f a0 bf c0 c3 e0 e4 ed f0 f4 ff")
 SURROGATES = range(0xD800, 0xE000)
-# Of bytes by which the memory of a tokenizer may grow.
+# The bytes by which the memory of a tokenizer may grow.
 MOST_GROWN = 2_000
 # Ids outside the vocabulary.
 NEAR = [*range(259, 600), *range(-1, -300, -1)]

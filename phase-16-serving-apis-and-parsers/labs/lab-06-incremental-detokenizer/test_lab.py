@@ -33,9 +33,9 @@ WIDE = f"é{YOU}好世界नमस्🚀{FACE}"
 NO_TOKENS = [-1, -50_000, 2**31, 10**12]
 # How late a U+FFFD that the model wrote may be, in tokens of text.
 MOST_LATE = 3
-# Of ids to decode: for one token, for one on average, and before the first one.
+# The ids to decode: for a token, on average, and before the first output.
 MOST_AT_ONCE, MOST_ON_AVERAGE, MOST_TO_BEGIN = 128, 32, 512
-# Of ids of a prompt to read, and of bytes by which a stream may grow.
+# The ids of a prompt to read, and the bytes by which a stream may grow.
 MOST_READ, MOST_GROWN = 1024, 500
 
 
@@ -326,7 +326,7 @@ def test_naive_window_that_does_not_wait_prints_damage(lab):
 @pytest.mark.points(1)
 def test_two_tokenizers_in_one_process(lab):
     """Two tokenizers in one process may have other texts for the same ids. Streams on both, pushed
-    in turns, give the texts of their own tokenizer, of which only `decode` is used.
+    in turns, give the texts of their own tokenizer. Only its `decode` is used.
     """
 
     def rule(words):
@@ -714,7 +714,7 @@ def begins_with_few(lab, name, text):
 
 
 def begins(lab, name, prompt, ids, call):
-    """Push the first ids after a prompt, of which few ids must be read and decoded; return the
+    """Push the first ids after a prompt; few of its ids must be read and decoded. Return the
     pieces.
     """
     handle, counted = lab.new("given.tokenizer", name), lab.new("given.Counted", prompt)
@@ -949,7 +949,7 @@ def test_property_linear(lab):
 
 
 def grows_little(lab, name, ids):
-    """What a stream keeps must not grow, however often the ids are repeated."""
+    """The memory of a stream must not grow, however often the ids are repeated."""
     handle = lab.new("given.tokenizer", name)
     new = lab.new(DETOKENIZER, handle, [])
     scale = lab.new("given.Scale", new, handle)
@@ -967,7 +967,7 @@ def grows_little(lab, name, ids):
 def test_property_bounded(lab):
     """bounded: some 9,000 bytes that complete no character, some 12,000 ids without text, and 3,000
     of them inside a character cost no more each than the first, and the text after them is right.
-    A stream keeps no more after 600 tokens of words, spaces, special tokens, bytes that complete
+    A stream stores no more after 600 tokens of words, spaces, special tokens, bytes that complete
     no character, or ids without text, than after the first of them.
     """
 

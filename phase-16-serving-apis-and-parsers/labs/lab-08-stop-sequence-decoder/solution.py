@@ -180,7 +180,7 @@ class _Search:
 
     def __init__(self, stop: str, every: Collection[str]) -> None:
         self.stop = stop
-        self.found: int  # the length of the longest suffix of the text that is a proper prefix
+        self.found = 0  # the length of the longest suffix of the text that is a proper prefix
         ends = [stop.rindex(other, 0, -1) + len(other) for other in every if other in stop[:-1]]
         self.inner_end = max(ends, default=0)  # where the last stop inside this one ends
         # The prefix length to fall back to if the character after the first `n` does not match.

@@ -1266,7 +1266,7 @@ def test_property_eager(lab):
 @pytest.mark.points(3)
 def test_property_isolated(lab):
     """isolated: parsers fed in turns return, piece by piece, what each returns alone; each list is
-    a new one, and no later call changes it.
+    new, and no later call changes it.
     """
 
     def rule(cases):
@@ -1307,19 +1307,20 @@ def test_property_splitter_linear(lab):
 
 @pytest.mark.task(4)
 @pytest.mark.points(4)
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(8)
 def test_property_linear(lab):
     """linear: the work for a piece does not grow with earlier text. These finish well within the
-    time limit: two calls with arguments in 3,800 to 4,200 pieces each, one with its name first and
-    one with its name last; two broken calls as long; and 100,000 characters of text with 800 to
-    1,000 calls in it.
+    time limit: a call with its name first and arguments in 3,800 to 4,200 pieces; a call with its
+    name last and three times as many; two broken calls as long as the first; and 100,000 characters
+    of text with 800 to 1,000 calls in it.
     """
     hostile, _, _ = long_texts(lab.random)
     start, end = '{"code": "é\\', '""}'
     source = start + "".join(hostile) + end
     pieces = [OPEN + '{"name": "f", "arguments": ' + start, *hostile, end + "}" + CLOSE]
-    pieces += [OPEN + '{"arguments": ' + start, *hostile, end + ', "name": "f"}' + CLOSE]
+    pieces += [OPEN + '{"arguments": ' + start, *hostile * 3, end + ', "name": "f"}' + CLOSE]
     wanted = [START, ArgsDelta(0, source), CallEnd(0)]
+    source = start + "".join(hostile) * 3 + end
     wanted += [CallStart(1, None, "f"), ArgsDelta(1, source), CallEnd(1)]
 
     early, late = OPEN + '{"id": "\\', OPEN + '{"name": "f" oops'
@@ -1336,7 +1337,7 @@ def test_property_linear(lab):
     trace = lab.stream(lab.new(PARSER), pieces, watch="")
     same = merged(trace.events) == wanted and trace.outputs[-1] == []
     expect(
-        same, True, f"long calls in {4 * len(hostile):,} pieces, then {calls:,} calls: their events"
+        same, True, f"long calls in {6 * len(hostile):,} pieces, then {calls:,} calls: their events"
     )
 
 
@@ -1353,9 +1354,9 @@ def test_property_linear_around_the_arguments(lab):
     named, empty, end = OPEN + '{"name": "f"', ', "arguments": {}', "}" + CLOSE
     calls = [
         ("".join(letters), [OPEN + '{"name": "', *letters, '"' + empty + end]),
-        ("f", [OPEN + '{"', *letters, '": 1, "name": "f"' + empty + end]),
+        ("f", [OPEN + '{"', *letters * 2, '": 1, "name": "f"' + empty + end]),
         ("f", [named + ', "id": "\\', *hostile * 2, '""' + empty + end]),
-        ("f", [OPEN, *space, '{"name": "f"' + empty + end]),
+        ("f", [OPEN, *space * 2, '{"name": "f"' + empty + end]),
         ("f", [named, *space, empty + end]),
         ("f", [named + empty + "}", *space * 2, CLOSE]),
     ]

@@ -1,16 +1,16 @@
-"""The two ends of a channel: on one thread, on an event loop that the test steps, or on two
-threads, with a thread interrupted at any line.
+"""The two ends of a channel: on one thread, on a hand-stepped event loop, or on two threads.
 
 A reading task runs on an event loop that the test steps by hand. Like any event loop, it sleeps
 until a call wakes it. Its time advances only when the test says so.
 """
 
 import asyncio
+import gc
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from itertools import count, islice
+from itertools import islice, repeat
 from types import FrameType
 from typing import Any
 
@@ -75,8 +75,12 @@ class Ends:
 
     def push_small(self, count: int) -> int:
         """Push `count` chunks of one character and one id; return how many were accepted."""
-        push, chunk = self._channel.push, Chunk("a", (1,))
-        return sum(push(chunk) is True for _ in range(count))
+        # The garbage collector would visit all unread chunks again and again.
+        gc.disable()
+        try:
+            return [*map(self._channel.push, repeat(Chunk("a", (1,)), count))].count(True)
+        finally:
+            gc.enable()
 
     def keeps(self, count: int) -> int:
         """Push and read `count` chunks; return how many of them the channel still references."""
@@ -114,6 +118,10 @@ class Ends:
             if chunk.finish_reason is not None:
                 break
         return count, length, total
+
+    def pop_small(self, most: int) -> int:
+        """Read at most `most` chunks; return how many there were."""
+        return len([*islice(iter(self._channel.try_pop, None), most)])
 
     @property
     def state(self) -> Any:
@@ -457,20 +465,19 @@ class Race:
 
     def __init__(self, channel: Any, point: int | None) -> None:
         self._channel = channel
+        self._module = type(channel).__module__
         self._point = point
-        self._lines = count()
-        self._reached = threading.Event()
+        self._lines = 0
+        self._interrupt: Callable[[], None] | None = None
         self._second_stopped = threading.Event()
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
 
     def lines(self, before: Calls, first: Calls) -> int:
         """Make the calls on one thread; return how many lines `first` runs."""
         ends = Ends(self._channel)
         _do(ends, before)
-        self._lead(ends, first, [])
-        if self._error is not None:
-            raise self._error
-        return next(self._lines)
+        self._do_traced(ends, first)
+        return self._lines
 
     def run(self, before: Calls, first: Calls, second: Calls, after: Calls) -> list[list[Any]]:
         """Make the calls of `Ends`, with those of `first` and of `second` at the same time.
@@ -481,51 +488,57 @@ class Race:
         ends = Ends(self._channel)
         _watch_locks(self._channel, self._second_stopped)
         _do(ends, before)
-        results: list[list[Any]] = [[], []]
-        follow = threading.Thread(target=self._follow, args=(ends, second, results[1]), daemon=True)
+        results: list[Any] = []
+        thread = threading.Thread(target=self._follow, args=(ends, second, results), daemon=True)
+
+        def interrupt() -> None:
+            with suppress(RuntimeError):
+                thread.start()
+                self._second_stopped.wait(_MOST_WAIT_SECONDS)
+
+        self._interrupt = interrupt
         try:
-            follow.start()
-        except RuntimeError:
-            self._reached.set()
-            self._lead(ends, first, results[0])
-            self._follow(ends, second, results[1])
-        else:
-            self._lead(ends, first, results[0])
-            follow.join()
+            first_results = self._do_traced(ends, first)
+        finally:
+            if thread.ident is not None:
+                thread.join()
+        if thread.ident is None:
+            self._follow(ends, second, results)
         if self._error is not None:
             raise self._error
-        return [*results, _do(ends, after)]
+        return [first_results, results, _do(ends, after)]
 
-    def _lead(self, ends: Ends, calls: Calls, results: list[Any]) -> None:
+    def _do_traced(self, ends: Ends, calls: Calls) -> list[Any]:
         before = sys.gettrace()
         sys.settrace(self._trace)
         try:
-            results += _do(ends, calls)
-        except Exception as error:
-            self._error = error
+            return _do(ends, calls)
         finally:
             sys.settrace(before)
-            self._reached.set()
 
     def _follow(self, ends: Ends, calls: Calls, results: list[Any]) -> None:
-        self._reached.wait()
         try:
             results += _do(ends, calls)
-        except BaseException as error:
+        except Exception as error:
             self._error = error
         finally:
             self._second_stopped.set()
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         """Trace the lines of the channel's own module."""
-        is_own = frame.f_globals.get("__name__") == type(self._channel).__module__
+        is_own = frame.f_globals.get("__name__") == self._module
         return self._at_line if is_own else None
 
     def _at_line(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "line" and not self._reached.is_set() and next(self._lines) == self._point:
-            self._reached.set()
-            self._second_stopped.wait(_MOST_WAIT_SECONDS)
-        return self._at_line
+        if event != "line":
+            return self._at_line
+        self._lines += 1
+        if self._interrupt is None or self._lines <= (self._point or 0):
+            return self._at_line
+        # The other lines need not be traced.
+        sys.settrace(None)
+        self._interrupt()
+        return None
 
 
 class Races:

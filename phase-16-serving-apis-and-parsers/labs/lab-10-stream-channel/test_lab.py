@@ -532,6 +532,7 @@ def test_first_of_finish_and_cancel_wins(lab):
         [FINISH, CANCEL, "state", POP, POP],
         [CANCEL, CANCEL, FINISH, "state", POP, CANCEL, POP],
         [FINISH, POP, CANCEL, "state", POP],
+        [("push", "a", 1), ("push", "b", 2), FINISH, CANCEL, "state", *[POP] * 4],
     ]
 
     def case(random):
@@ -550,9 +551,8 @@ def test_property_every_order(lab):
     """
     writer = [("push", "a", 1), ("push", "b", 2), ("push", "c", 3), ("finish", "stop"), "state"]
     readers = [[POP] * 4, [POP, CANCEL, POP, POP], [CANCEL, POP, "state", CANCEL]]
-    for max_pending in (1, 2):
-        for reader in readers:
-            obeys(lab, max_pending, orders(writer, reader))
+    for max_pending, reader in [*((1, reader) for reader in readers), (2, readers[1])]:
+        obeys(lab, max_pending, orders(writer, reader))
     own = [a_push(lab.random), a_push(lab.random), a_finish(lab.random), a_push(lab.random)]
     obeys(lab, 1, orders(own, [POP, CANCEL, POP, POP, "state"]))
 
@@ -586,13 +586,13 @@ def test_property_isolated(lab):
 
 @pytest.mark.task(2)
 @pytest.mark.points(4)
-@pytest.mark.timeout(3)
+@pytest.mark.timeout(1.5)
 def test_property_linear(lab):
     """linear: a push takes the same time however much is unread, in one chunk or in many, and so
-    does a read: 20,000 chunks that are joined, and 250,000 unread chunks, finish well within the
-    time limit. A chunk that has been read is not kept.
+    does a read: some 10,000 chunks that are joined, and 150,000 unread chunks, finish well within
+    the time limit. A chunk that has been read is not kept.
     """
-    for max_pending, least in ((1, 20_000), (10**6, 5_000)):
+    for max_pending, least in ((1, 10_000), (10**6, 1_000)):
         count = lab.random.randint(least, least + 2_000)
         calls = [("push_many", count), FINISH, ("pop_many", count + 2)]
         many = lab.script(ends(lab, max_pending), calls, "")
@@ -601,12 +601,11 @@ def test_property_linear(lab):
         chunks = 2 if max_pending == 1 else count + 1
         wanted = chunks, 1_000 * count, count * (count - 1) * 10
         expect(many.outputs[-1], wanted, call, "how many chunks and characters, the sum of the ids")
-    count = 250_000
-    many = lab.script(
-        ends(lab, 10**6), [("push_small", count), FINISH, ("pop_many", count + 2)], ""
-    )
+    count = 150_000
+    calls = [("push_small", count), ("pop_small", count + 1)]
+    many = lab.script(ends(lab, 10**6), calls, "")
     call = f"{count:,} pushes with max_pending=1,000,000, then reads"
-    expect(many.outputs, [count, True, (count + 1, count, count)], call, "counts and sums")
+    expect(many.outputs, [count, count], call, "how many chunks")
     references = lab.call(ends(lab, 2), "keeps", 50)
     expect_most(references, 1, "50 pushes, each read at once", "of the chunks still referenced")
 
@@ -697,11 +696,10 @@ def test_two_threads_at_once(lab):
     the calls.
     """
     a, b, c = (("push", text, ord(text)) for text in "abc")
-    for before, first, second in itertools.product(
-        [[], [a]], [b, FINISH, CANCEL, POP], [c, ("finish", "error"), CANCEL, POP]
-    ):
-        race(lab, 1, before, [first], [second])
-        race(lab, 1, before, [first], [second, STATE, POP, POP])
+    firsts, seconds = [b, FINISH, CANCEL, POP], [c, ("finish", "error"), CANCEL, POP]
+    for first, second in itertools.product(firsts, seconds):
+        race(lab, 1, [a], [first], [second])
+        race(lab, 1, [], [first], [second, STATE, POP, POP])
 
 
 @pytest.mark.task(2)
@@ -716,12 +714,12 @@ def test_property_threads(lab):
     def some_call():
         return random.choice([a_push(random), a_finish(random), CANCEL, POP, STATE])
 
-    for number in range(32):
+    for number in range(16):
         own = [a_push(random), a_finish(random), CANCEL, POP]
         other = [a_push(random), a_finish(random), CANCEL, POP]
         before = mixed(random, pushes(random, 0, 4), [POP] * random.randint(0, 2))
-        before += random.choice([[], [], [], [a_finish(random)], [CANCEL]])
-        first = [own[number // 4 % 4], *(some_call() for _ in range(random.randint(0, 1)))]
+        before += random.choice([*[[]] * 8, [a_finish(random)], [CANCEL]])
+        first = [own[number // 4], *(some_call() for _ in range(random.randint(0, 1)))]
         reads = [POP] * random.randint(1, 4)
         others = [some_call() for _ in range(random.randint(0, 3))]
         second = [other[number % 4], *random.choice([reads, others])]
@@ -730,9 +728,10 @@ def test_property_threads(lab):
 
 @pytest.mark.task(3)
 @pytest.mark.points(2)
+@pytest.mark.timeout(1)
 def test_reader_gets_every_chunk(lab):
     """A task that reads gets all unread chunks each time that it runs, and the terminal chunk as
-    the last. 20,000 unread chunks do not slow down the pushes. Two channels can be read at the
+    the last. 15,000 unread chunks do not slow down the pushes. Two channels can be read at the
     same time.
     """
     a, b, c = (("push", text, ord(text)) for text in "abc")
@@ -750,13 +749,9 @@ def test_reader_gets_every_chunk(lab):
     for max_pending in (2, 1):
         obeys(lab, max_pending, [*fixed, *drawn(lab, case)])
     stay_apart(lab, lambda random: [("read",), RUN, *mixed(random, pushes(random), [RUN] * 3)])
-    calls = [("read",), RUN, ("push_small", 20_000), ("pop_many", 20_000)]
-    expect(
-        lab.script(ends(lab, 10**6), calls, "").outputs[2:],
-        [20_000, (20_000, 20_000, 20_000)],
-        "20,000 pushes with max_pending=1,000,000 while a reader sleeps, then reads",
-        "counts and sums",
-    )
+    many = lab.script(ends(lab, 10**6), [("read",), RUN, ("push_small", 15_000)], "")
+    call = "15,000 pushes with max_pending=1,000,000 while a reader sleeps"
+    expect(many.outputs[-1], 15_000, call, "how many pushes returned True")
 
 
 @pytest.mark.task(3)
@@ -891,7 +886,7 @@ def test_a_wait_may_be_given_up(lab):
         steps = (random.choice([[call, RUN], [call, *ping], [*ping, call]]) for call in writer)
         return [*begin, *ping, *(step for some in steps for step in some), RUN, "reader", "state"]
 
-    check(rule, [*fixed, *drawn(lab, case, 20)])
+    check(rule, [*fixed, *drawn(lab, case)])
     for count in (0, 1, 50):
         calls = [*waits, *[GIVE_UP, RUN] * count, "wake_ups", a, "wake_ups"]
         trace = lab.script(ends(lab, 2), calls, watch="")
@@ -1000,7 +995,7 @@ def test_reader_and_thread_at_once(lab):
     reader misses no chunk and no wake-up.
     """
     b = ("push", "b", 2)
-    for (before, reader), writer in itertools.product(READING, [[b], [FINISH], [CANCEL]]):
+    for (before, reader), writer in itertools.product(READING, [[b], [FINISH]]):
         race(lab, 1, before, reader, writer, AFTER_READING)
         race(lab, 1, before, writer, reader, AFTER_READING)
 
@@ -1013,11 +1008,9 @@ def test_property_reader_and_thread(lab):
     interrupt each other, in any state of the channel, the reader misses no chunk and no wake-up.
     """
     random = lab.random
-    last_calls = [POP, random.choice([a_finish(random), CANCEL])]
-    for (before, reader), last_call, is_first in itertools.product(
-        READING, last_calls, (True, False)
-    ):
+    for before, reader in READING:
         began = before or pushes(random, 0, 2)
-        writer = [*pushes(random, 1, 2), last_call]
-        both = (reader, writer) if is_first else (writer, reader)
-        race(lab, random.choice([1, 2]), began, *both, AFTER_READING)
+        other = [POP, *pushes(random, 1, 2)]
+        race(lab, random.choice([1, 2]), began, reader, other, AFTER_READING)
+        writer = [*pushes(random, 2, 2), random.choice([a_finish(random), CANCEL])]
+        race(lab, 1, began, writer, reader, AFTER_READING)

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from labkit.testing import check, cut, expect, expect_untouched, put_in
+from labkit.testing import Call, check, cut, expect, expect_most, expect_untouched, put_in
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -181,6 +181,14 @@ def an_answer(random):
 def drawn(lab, make, number=10):
     """Cases drawn from the seed, the shortest first."""
     return sorted((make(lab.random) for _ in range(number)), key=len)
+
+
+def growth(lab, new, calls, times):
+    """How many bytes an object keeps of some calls, made so many times after a first time."""
+    weigh = Call("weight", None, object=1)
+    every = [*calls, weigh, *calls * times, weigh]
+    weights = lab.script([new, lab.new("given.Scale", new)], every, "").outputs
+    return weights[-1] - weights[len(calls)]
 
 
 def put_together(message, delta):
@@ -700,7 +708,7 @@ def test_property_complete(lab):
 def test_property_linear_stream(lab):
     """linear: the frame of an event takes the same time however many events came before it, and
     repeats none of them: some 3,000 pieces of arguments, with 1,500 of text and as many of
-    reasoning between them, finish within the time limit.
+    reasoning between them, finish within the time limit. The stream keeps none of their texts.
     """
     for count in (5, lab.random.randint(1_400, 1_600)):
         news = [("call", 0, "c1", "f")]
@@ -713,6 +721,10 @@ def test_property_linear_stream(lab):
                 ("think", "y" * 40),
             ]
         returns_each(lab, news)
+    news = [(*kind, "x" * 40) for kind in (("text",), ("think",), ("args", 0))]
+    grown = growth(lab, lab.new(STREAM, *HEAD), feeds(news), 500)
+    fed = "a text of 40 characters, 500 times as text, reasoning and arguments"
+    expect_most(grown, 2_000, fed, "bytes more in the stream")
 
 
 def returns_each(lab, news):
@@ -775,8 +787,9 @@ def some_events(random, end="\n", letters="ab{}:", lines=1, *, unfinished=0.3):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_reads_events(lab):
-    """The data of an event is the text after `data: `; an empty line ends the event. `[DONE]` is
-    returned like any other data: its meaning is up to the caller. Here each piece is whole events.
+    r"""The data of an event is the text after `data: `, joined by `"\n"` if there are several such
+    lines; an empty line ends the event. `[DONE]` is returned like any other data: its meaning is up
+    to the caller. Here each piece is whole events.
     """
     fixed = [
         [b"data: a\n\n"],
@@ -785,7 +798,7 @@ def test_reads_events(lab):
     ]
 
     def case(random):
-        return [some_events(random, unfinished=0) for _ in range(random.randint(1, 3))]
+        return [some_events(random, lines=2, unfinished=0) for _ in range(random.randint(1, 3))]
 
     check(lambda pieces: reads(lab, pieces, plain=True), [*fixed, *drawn(lab, case)])
 
@@ -1013,7 +1026,7 @@ def test_property_round_trip(lab):
 @pytest.mark.points(3)
 def test_property_isolated(lab):
     """isolated: streams that are written or read in turns share nothing, neither their arguments
-    nor what they remember; each list that is returned is a new one, and no later call changes it.
+    nor their memory; each list that is returned is new, and no later call changes it.
     """
 
     def written(streams):
@@ -1064,25 +1077,26 @@ def test_property_isolated(lab):
 @pytest.mark.timeout(5)
 def test_property_linear_reader(lab):
     """linear: a byte takes the same time however many bytes came before it: a line of data and a
-    comment of two million bytes each in 20,000 and 10,000 pieces, an event of 40,000 lines in 5,000
-    pieces, and a piece with 30,000 events, 60,000 lines or 200,000 comments, are read within the
-    time limit.
+    comment of two to three million bytes, each in 20,000 pieces, an event of 80,000 lines in 5,000
+    pieces, and a piece with 20,000 events or 260,000 comments, are read within the time limit. The
+    reader keeps nothing of an event that it has returned.
     """
     part = b"0123456789" * 10
-    line, written = part.decode(), b"data: " + part[:60] + b"\n"
+    line, written = part.decode(), b"data: " + part[:40] + b"\r\n"
     for size in (10, lab.random.randint(18_000, 22_000)):
         for pieces, event in (
             ([b"data: ", *[part] * size, b"\n\n"], line * size),
-            ([b":", *[part * 2] * (size // 2), b"\ndata: a\n\n"], "a"),
-            ([*[written * 8] * (size // 4), b"\n"], "\n".join([line[:60]] * (size // 4 * 8))),
+            ([b":", *[part + part[:40]] * size, b"\ndata: a\n\n"], "a"),
+            ([*[written * 16] * (size // 4), b"\r\n"], "\n".join([line[:40]] * (size // 4 * 16))),
         ):
             trace = lab.stream(lab.new(READER), pieces, end="", watch="")
             what = f"one event in {len(pieces):,} pieces"
             expect(trace.outputs[-1] == [event], True, what, "it is read")
         for data, events in (
-            ((written + b"\n") * (3 * size // 2), [line[:60]] * (3 * size // 2)),
-            (b"data: a\r\n" * 3 * size + b"\r\n", ["\n".join("a" * 3 * size)]),
-            (b":\n" * 10 * size + b"data: a\n\n", ["a"]),
+            ((written + b"\r\n") * size, [line[:40]] * size),
+            (b":ab\n" * 13 * size + b"data: a\n\n", ["a"]),
         ):
             trace = lab.stream(lab.new(READER), [data], end="", watch="")
             expect(trace.outputs == [events], True, f"{len(data):,} bytes at once", "they are read")
+    grown = growth(lab, lab.new(READER), [("feed", b"data: a\n\n")], 1_000)
+    expect_most(grown, 2_000, "1,000 events of 9 bytes", "bytes more in the reader")

@@ -62,9 +62,9 @@ def text_of_another_tokenizer(lab):
             lab.new("IncrementalDetokenizer", lab.new("given.Pieces", [*unknown, text]), []),
             [4_000], feed="push", end="", watch="",
         ).outputs
-        for text in (b"a", b"b")
+        for text in (b"one", b"two")
     ]  # fmt: skip
-    return outputs == [["a"], ["a"]]
+    return outputs == [["one"], ["one"]]
 
 
 @mistake(task=1)

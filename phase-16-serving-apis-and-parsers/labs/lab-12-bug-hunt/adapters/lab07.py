@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from mini_vllm.tokenizer.pieces import STATE, PieceTable
+from mini_vllm.tokenizer.pieces import STATE, StreamTable
 
 _PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _SHIFTED = sorted({*range(256)} - {*_PRINTABLE})
@@ -34,6 +34,24 @@ def _byte_fallback(token: str) -> bytes:
     return bytes([int(byte[1], 16)]) if byte else token.replace("\u2581", " ").encode()
 
 
+class _Column(Sequence[bytes | None]):
+    """The pieces of a table, each read when a stream needs it."""
+
+    def __init__(
+        self, table: Sequence[bytes | None], silent: frozenset[int], *, strips: bool = False
+    ) -> None:
+        self._table = table
+        self._silent = silent
+        self._strips = strips
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, token_id: int) -> bytes | None:
+        piece = None if token_id in self._silent else self._table[token_id] or None
+        return piece and piece.removeprefix(b" ") if self._strips else piece
+
+
 class TokenDetokenizer:
     """Ids in, text out."""
 
@@ -46,12 +64,10 @@ class TokenDetokenizer:
         prompt_ids: Sequence[int] = (),
         strip_first_space: bool = False,
     ) -> None:
-        rest = [piece or None for piece in table]
-        first = rest
-        if strip_first_space:
-            first = [piece and piece.removeprefix(b" ") for piece in rest]
-        pieces = PieceTable(rest, first, frozenset(special))
-        self._table = pieces.skipping if skip_special_tokens else pieces.showing
+        silent = special if skip_special_tokens else frozenset()
+        rest = _Column(table, silent)
+        first = _Column(table, silent, strips=True) if strip_first_space else rest
+        self._table = StreamTable(rest, first)
         self._joins = self._table.joins(self._table.state_after(prompt_ids))
 
     @property
