@@ -1,7 +1,8 @@
-"""A scale: it weighs all that an object keeps."""
+"""A scale: it weighs all that an object keeps, wherever the object keeps it."""
 
 import gc
 import sys
+from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -21,8 +22,11 @@ class Scale:
 
     @property
     def weight(self) -> int:
-        """The size in bytes of the object and of all objects that it refers to."""
-        seen, total, rest = set(map(id, self._owned)), 0, [self._item]
+        """The size in bytes of the object, of the variables of its class and of its module, and of
+        all objects that these refer to.
+        """
+        seen, total = set(map(id, self._owned)), 0
+        rest = [self._item, *_variables(type(self._item))]
         while rest:
             part = rest.pop()
             if id(part) not in seen and not isinstance(part, _SHARED):
@@ -32,3 +36,13 @@ class Scale:
                 is_function = isinstance(part, FunctionType)
                 rest += part.__closure__ or () if is_function else gc.get_referents(part)
         return total
+
+
+def _variables(kind: type) -> Iterator[Any]:
+    """Yield the variables of a class, and those of the module that defines its methods."""
+    names: dict[str, Any] = {}
+    for value in vars(kind).values():
+        yield value
+        if isinstance(value, FunctionType):
+            names = value.__globals__
+    yield from (value for name, value in names.items() if not name.startswith("__"))

@@ -1,9 +1,7 @@
-"""A reader of a parser: it drops the output, looks at its memory and at Python's limits."""
+"""A reader of a parser: it drops the output, and looks at Python's limits."""
 
-import gc
 import sys
 from collections.abc import Sequence
-from types import FunctionType, ModuleType
 from typing import Any
 
 
@@ -22,24 +20,6 @@ class Reader:
         for piece in pieces:
             self._parser.feed(piece)
             self._parser.held  # noqa: B018
-
-    @property
-    def weight(self) -> int:
-        """The size in bytes of the parser, of its class's and its module's variables, and of all
-        objects that these refer to.
-        """
-        kind = type(self._parser)
-        module = getattr(kind.feed, "__globals__", {})
-        seen: set[int] = set()
-        own = [value for name, value in module.items() if not name.startswith("__")]
-        total, rest = 0, [self._parser, *vars(kind).values(), *own]
-        while rest:
-            part = rest.pop()
-            if id(part) not in seen and not isinstance(part, type | ModuleType | FunctionType):
-                seen.add(id(part))
-                total += sys.getsizeof(part)
-                rest += gc.get_referents(part)
-        return total
 
     def limits_after(self, pieces: Sequence[str], *limits: int) -> list[int]:
         """Set Python's limits of recursion and of the digits of an int, and feed pieces; return the

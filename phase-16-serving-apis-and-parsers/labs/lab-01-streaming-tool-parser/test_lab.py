@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from labkit.testing import (
+    Call,
     check,
     cut_at,
     expect,
@@ -853,9 +854,10 @@ def keeps_little(lab):
     few, many = ([*map(source_of, drawn(lab, count, *kinds))] for count in (20, 200))
     begun = OPEN + '{"x": "' + any_word(r) * 200
     reads = [("feed_silently", [""] * count) for count in (2, 20)]
-    calls = [("feed_silently", few), "weight", ("feed_silently", many), "weight"]
-    calls += [("feed_silently", [begun]), reads[0], "weight", reads[1], "weight"]
-    trace = lab.script(lab.new("given.Reader", lab.new("StreamingToolParser")), calls, watch="")
+    weigh, new = Call("weight", None, object=1), lab.new("StreamingToolParser")
+    calls = [("feed_silently", few), weigh, ("feed_silently", many), weigh]
+    calls += [("feed_silently", [begun]), reads[0], weigh, reads[1], weigh]
+    trace = lab.script([lab.new("given.Reader", new), lab.new("given.Scale", new)], calls, watch="")
     first, later, once, often = (trace.outputs[place] for place in (1, 3, 6, 8))
     call = f"{len(many)} more streams"
     expect_most(later - first, MOST_GROWN, call, "bytes more are kept")

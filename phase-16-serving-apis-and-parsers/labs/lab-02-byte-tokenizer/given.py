@@ -1,9 +1,6 @@
 """A caller of the tokenizer: it makes all calls on one tokenizer, and uses its lists further."""
 
-import gc
-import sys
 from collections.abc import Sequence
-from types import FunctionType, ModuleType
 from typing import Any
 
 PAD = 258
@@ -47,24 +44,6 @@ class Caller:
             self._tokenizer.encode(text)
         for ids in lists:
             self._tokenizer.decode(ids)
-
-    @property
-    def weight(self) -> int:
-        """The size in bytes of the tokenizer, of its class's and its module's variables, and of all
-        objects that these refer to.
-        """
-        kind = type(self._tokenizer)
-        module = getattr(kind.decode, "__globals__", {})
-        seen: set[int] = set()
-        own = [value for name, value in module.items() if not name.startswith("__")]
-        total, rest = 0, [self._tokenizer, *vars(kind).values(), *own]
-        while rest:
-            part = rest.pop()
-            if id(part) not in seen and not isinstance(part, type | ModuleType | FunctionType):
-                seen.add(id(part))
-                total += sys.getsizeof(part)
-                rest += gc.get_referents(part)
-        return total
 
     def attempt(self, method: str, argument: Any, **options: Any) -> list[Any]:
         """Call a method; return its value, or "ValueError" if it raises that error, and the

@@ -373,8 +373,10 @@ def test_decode_starts_afresh(lab):
     def stores_nothing(texts):
         lists = [[*text.encode()] for text in texts]
         calls = [("call_silently", texts[:count], lists[:count]) for count in (10, len(texts))]
-        steps = [calls[0], "weight", calls[1], "weight"]
-        trace = lab.script(lab.new("given.Caller", lab.new(TOKENIZER)), steps, watch="")
+        weigh, new = Call("weight", None, object=1), lab.new(TOKENIZER)
+        steps = [calls[0], weigh, calls[1], weigh]
+        news = [lab.new("given.Caller", new), lab.new("given.Scale", new)]
+        trace = lab.script(news, steps, watch="")
         call = f"{len(texts)} texts and lists, encoded and decoded"
         expect_most(trace.outputs[3] - trace.outputs[1], MOST_GROWN, call, "bytes more are kept")
 
