@@ -22,7 +22,7 @@ def main(number):
     right = (lab / "solution.py").read_text(encoding="utf-8")
     work = {
         "ada": right,
-        "bob": right.replace("return", "return 'x' or", 1),
+        "bob": re.sub(r"^( +)return ", r"\1return 'x' or ", right, count=1, flags=re.MULTILINE),
         "cyd": (lab / "course/starter.py.orig").read_text(encoding="utf-8"),
     }
     shutil.rmtree("repositories", ignore_errors=True)
