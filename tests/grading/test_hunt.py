@@ -1,8 +1,11 @@
 """A hunt: what kills, what is void, and that it is the same here and behind the pipe."""
 
+import gc
 import os
 import random
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -213,6 +216,20 @@ def hunt_apart(source, pool=POOL, fuse=FUSE, seed="0"):
 def test_it_is_the_same_in_processes_of_a_students_machine(name):
     source, dead, void = HUNTS[name]
     assert outcome(hunt_apart(source)) == ({*dead.split()}, {*void.split()})
+
+
+def test_threads_meter_one_at_a_time():
+    """A garbage collection in `ast.parse` lets another thread run, if anything listens to it."""
+    codes = [replace(code, source=code.source * 20) for code in POOL.codes]
+    listener, thresholds = (lambda *_: time.sleep(0)), gc.get_threshold()
+    gc.callbacks.append(listener)
+    gc.set_threshold(20)
+    try:
+        with Apart(b"", "starter.py", GIVEN) as apart, ThreadPoolExecutor(4) as threads:
+            assert [*threads.map(lambda code: apart(code, []), codes)] == [{}] * len(codes)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(listener)
 
 
 # Tests that fail on all but the first implementation that they see, by what they remember.

@@ -83,6 +83,9 @@ class Apart:
         # By test, the requests of its longest run so far.
         self._requests: dict[str, list[bytes]] = {}
         self._forking = Lock()
+        # Two threads in `ast.parse` fail each other in Python 3.11 and 3.12: `SystemError: AST
+        # constructor recursion depth mismatch`.
+        self._metering = Lock()
         self._pairs: set[_Pair] = set()
         self._control, theirs = socket.socketpair()
         path = [_ROOT, *(folder for folder in sys.path if folder)]
@@ -109,7 +112,9 @@ class Apart:
     def __call__(self, code: Code, tests: Sequence[str]) -> dict[str, Verdict]:
         """Run tests on an implementation."""
         verdicts: dict[str, Verdict] = {}
-        source = [code.metered_program(), [*code.target.names], [*code.imports]]
+        with self._metering:
+            program = code.metered_program()
+        source = [program, [*code.target.names], [*code.imports]]
         left, pair = self._fuse, None
         try:
             for test in tests:
