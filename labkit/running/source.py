@@ -66,6 +66,17 @@ def load_source(
     return module
 
 
+def compile_source(
+    data: bytes, shown: str, filename: str, importable: Collection[str] = GIVEN
+) -> None:
+    """Check and compile `data`, so that `load_source` need not; take the same arguments.
+
+    Raises:
+        LoadFailure: it does not parse, or imports a forbidden module.
+    """
+    _compiled(data, shown, filename, tuple(importable))
+
+
 def load_given(given: Given, name: str) -> ModuleType:
     """Import the given programs, one after the other, as one module.
 

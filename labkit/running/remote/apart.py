@@ -3,6 +3,7 @@
 `labkit.running.remote.fork_server` has the other side.
 """
 
+import marshal
 import os
 import signal
 import socket
@@ -77,7 +78,8 @@ class Apart:
         fuse: float = FUSE,
         after_run: Callable[[str], object] = lambda raised: None,
     ) -> None:
-        self._load = ["load", source, shown, [*importable]]
+        tests = [source, shown, [*importable]]
+        self._load = ["load", *tests]
         self._fuse = fuse
         self._after_run = after_run
         # By test, the requests of its longest run so far.
@@ -94,9 +96,14 @@ class Apart:
             self._server = subprocess.Popen(
                 [sys.executable, "-c", program],
                 pass_fds=[theirs.fileno()],
+                stdin=subprocess.PIPE,
                 cwd="/",
                 env=_environment(),
             )
+        assert self._server.stdin is not None
+        # A server that cannot be started says why itself.
+        with suppress(BrokenPipeError), self._server.stdin as server:
+            server.write(marshal.dumps(tests))
 
     def __enter__(self) -> "Apart":
         return self

@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
@@ -37,7 +38,7 @@ from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.remote.parts import Parts
 from labkit.running.remote.proxies import Make, Proxies
 from labkit.running.remote.wire import HEAD, MOST_READ, PART, WireError, pack, unpack
-from labkit.running.source import load_source
+from labkit.running.source import compile_source, load_source
 
 TESTS, IMPLEMENTATION = b"t", b"i"
 # So many answers are sent ahead at a time.
@@ -95,12 +96,18 @@ class Line:
 def serve(number: int) -> None:
     """Fork a process for each pair of sockets that arrives, until the other side is gone.
 
+    The tests' source arrives on standard input. It is compiled here once, and run in each process.
+
     Args:
         number: of the file that is the control socket.
     """
     # Ctrl-C is for pytest, which closes the sockets; no process waits for its forks.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    source, shown, importable = marshal.load(sys.stdin.buffer)
+    # Each process of the tests says what is wrong.
+    with suppress(LoadFailure):
+        compile_source(source, shown, shown, importable)
     control = socket.socket(fileno=number)
     while True:
         role, ends, _, _ = socket.recv_fds(control, 1, 2)
