@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Protocol
 
 _IN_BROWSER = sys.platform == "emscripten"
@@ -24,6 +25,10 @@ SLOWER = 3 if _IN_BROWSER else 1
 # A test that sleeps or waits spends no processor time. So its real time is limited as well, to so
 # many times the limit.
 REAL_TO_PROCESSOR = 6
+# Timers send a signal after each so many seconds, of the time that they measure.
+TICK = 0.25
+# The system may send a signal so much too early.
+_EARLY_SECONDS = 0.005
 # The part of its stack that Python may use in a browser: see `guard_stack`. 16 kB are a margin.
 _STACK_BYTES = 48 << 10
 _DEEP_BYTES = 96 << 10
@@ -54,19 +59,43 @@ class Timer(Protocol):
 
 
 class SystemTimer:
-    """A timer of the operating system; see `Timer`."""
+    """A timer of the operating system; see `Timer`.
 
-    def __init__(self, which: int, number: int, times: float, unit: str) -> None:
+    It also sends its signal after each `TICK` until it is due.
+
+    Args:
+        which: the number of the timer.
+        number, times, unit: as in `Timer`.
+        clock: returns the time that the timer measures.
+    """
+
+    def __init__(
+        self, which: int, number: int, times: float, unit: str, clock: Callable[[], float]
+    ) -> None:
         self._which = which
         self.number, self.times, self.unit = number, times, unit
+        self._clock = clock
+        self._end: float | None = None
+        self._again = 0.0
 
     def set(self, seconds: float, again: float = 0.0) -> tuple[float, float]:
         """Set the timer."""
-        return signal.setitimer(self._which, seconds, again)
+        now = self._clock()
+        before = _rest(self._end, now, self._again)
+        self._end = now + seconds if seconds else None
+        self._again = again
+        signal.setitimer(self._which, min(seconds, TICK), TICK if seconds else 0)
+        return before
 
     def is_due(self) -> bool:
-        """Return True: setting the timer discards the earlier time."""
-        return True
+        """Return whether the time is over, and set the time of the next signal."""
+        if self._end is None:
+            return False
+        left = self._end - self._clock()
+        is_due = left < _EARLY_SECONDS
+        if is_due or left < TICK:
+            signal.setitimer(self._which, self._again if is_due else left, self._again)
+        return is_due
 
 
 class PageTimer:
@@ -90,7 +119,7 @@ class PageTimer:
     def set(self, seconds: float, again: float = 0.0) -> tuple[float, float]:
         """Set the timer."""
         now = time.monotonic()
-        before = (0.0, 0.0) if self._end is None else (max(self._end - now, 1e-3), self._again)
+        before = _rest(self._end, now, self._again)
         self._end = now + seconds if seconds else None
         self._again = again
         self._announce(seconds or None, again)
@@ -99,6 +128,10 @@ class PageTimer:
     def is_due(self) -> bool:
         """Return whether the time is over: a signal may be that of an earlier limit."""
         return self._end is not None and time.monotonic() >= self._end
+
+
+def _rest(end: float | None, now: float, again: float) -> tuple[float, float]:
+    return (0.0, 0.0) if end is None else (max(end - now, 1e-3), again)
 
 
 class Page:
@@ -149,6 +182,14 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and not _IN_BROWSER
 
 
+@cache
+def _system_timers() -> list[Timer]:
+    return [
+        SystemTimer(signal.ITIMER_PROF, signal.SIGPROF, 1, "of processor time", time.process_time),
+        SystemTimer(signal.ITIMER_REAL, signal.SIGALRM, REAL_TO_PROCESSOR, "in all", time.monotonic),
+    ]
+
+
 def timers() -> list[Timer]:
     """Return the timers that hold the main thread to a limit; none if the platform has none."""
     around = page()
@@ -156,10 +197,7 @@ def timers() -> list[Timer]:
         return [around.timer] if around.timer is not None else []
     if _IN_BROWSER or not hasattr(signal, "setitimer"):
         return []
-    return [
-        SystemTimer(signal.ITIMER_PROF, signal.SIGPROF, 1, "of processor time"),
-        SystemTimer(signal.ITIMER_REAL, signal.SIGALRM, REAL_TO_PROCESSOR, "in all"),
-    ]
+    return _system_timers()
 
 
 def processor_time() -> float:

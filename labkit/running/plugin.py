@@ -24,7 +24,7 @@ from labkit.running.drive import Driver
 from labkit.running.hunt_results import Hunting
 from labkit.running.lab_impl import lab_impl
 from labkit.running.limits.of_session import Limits
-from labkit.running.limits.time_limit import OverdueError
+from labkit.running.limits.time_limit import OverdueError, Stuck
 from labkit.running.post_mortem import last_frame, students_frames
 from labkit.running.reporting.explain import explain
 from labkit.running.result_kind import ResultKind
@@ -48,6 +48,8 @@ _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
 _LIMIT: pytest.StashKey[float] = pytest.StashKey()
 _MOST_PRINTED = 4_000
 _HUNT_LIMIT = 120.0
+# The part of a test's time limit that a single call of the code under test may use.
+_CALL_SHARE = 0.4
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
     "points(n): the points of this test; those of a lab add up to 100",
@@ -258,10 +260,14 @@ class LabPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Hold the test to its limit."""
-        if item.path.parent not in self._runs:
+        """Hold the test to its limit, and end it sooner if it is stuck."""
+        run = self._runs.get(item.path.parent)
+        if run is None:
             return (yield)
-        with self.limits.enforce(item.stash[_LIMIT]):
+        limit = item.stash[_LIMIT]
+        # A test with a limit of its own has long inputs, so a call may take long.
+        call_limit = _CALL_SHARE * limit if limit == self._limit else None
+        with self.limits.enforce(limit, Stuck(str(run.implementation.path), call_limit)):
             return (yield)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -304,7 +310,7 @@ class LabPlugin:
         if isinstance(error, OverdueError):
             where = last_line_in(error, str(run.implementation.path))
             at = f"; it was at line {where[0]} (`{where[1].strip()}`)" if where else ""
-            message = f"the test did not end within its time limit{at}. {TOO_LONG}"
+            message = f"the test {error.reason}{at}. {TOO_LONG}"
             return Result(ResultKind.TIMEOUT, message, line=where[0] if where else None)
         result = classify(error)
         return result if result.line else replace(result, line=_line(error, run))
@@ -379,7 +385,8 @@ class LabPlugin:
         for run in self._runs.values():
             if run.failing_tasks:
                 seconds = min(self._limit, MOST_SECONDS)
-                quietly = self.limits.enforce_quietly("the diagnosis", seconds)
+                stuck = Stuck(str(run.implementation.path), _CALL_SHARE * seconds)
+                quietly = self.limits.enforce_quietly("the diagnosis", seconds, stuck)
                 with _nothing_shown(self._config), quietly:
                     self.labs.diagnose(run)
 

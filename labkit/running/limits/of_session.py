@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from labkit.running import platform
-from labkit.running.limits.time_limit import OverdueError, end_time_limit, is_traced, time_limit
+from labkit.running.limits.time_limit import (
+    OverdueError,
+    Stuck,
+    end_time_limit,
+    is_traced,
+    time_limit,
+)
 from labkit.running.limits.watchdog import PageWatchdog, Watchdog
 
 _QUIT = "you quit the debugger, which ended the run: nothing is scored"
@@ -64,19 +70,19 @@ class Limits:
             self._watchdog = None
 
     @contextmanager
-    def enforce(self, seconds: float) -> Iterator[None]:
-        """Raise `OverdueError` in the body if it takes longer."""
+    def enforce(self, seconds: float, stuck: Stuck | None = None) -> Iterator[None]:
+        """Raise `OverdueError` in the body if it takes longer, or is stuck."""
         if self.off:
             yield
             return
-        with time_limit(seconds, self._lift):
+        with time_limit(seconds, self._lift, stuck):
             yield
 
     @contextmanager
-    def enforce_quietly(self, what: str, seconds: float) -> Iterator[None]:
-        """Abandon the body if it takes longer."""
+    def enforce_quietly(self, what: str, seconds: float, stuck: Stuck) -> Iterator[None]:
+        """Abandon the body if it takes longer, or is stuck."""
         self.begin(what, seconds)
-        with suppress(OverdueError), self.enforce(seconds):
+        with suppress(OverdueError), self.enforce(seconds, stuck):
             yield
         self.pause(what)
 

@@ -9,28 +9,101 @@ from contextlib import contextmanager
 from types import FrameType
 
 from labkit.running import platform
+from labkit.running.source import is_given
 
 # Python may discard the exception, for example in a callback of the garbage collector.
 _AGAIN_SECONDS = 0.5
 _DEBUGGERS = ("pydevd", "_pydevd_bundle")
+# A process that only waits uses less processor time between two ticks.
+_IDLE_SECONDS = 0.000_5
+_IDLE_TICKS = 8
 
 
 class OverdueError(BaseException):
-    """The test used more time than it may. No `except Exception` swallows it."""
+    """The test used more time than it may. No `except Exception` swallows it.
+
+    Attributes:
+        reason: what the test does, as a verb and its objects.
+    """
+
+    def __init__(self, message: str, reason: str = "did not end within its time limit") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Stuck:
+    """Sees that a test can never end, before its limit ends it.
+
+    Processor time and ticks decide. If the machine is busy or stands still, no tick arrives, so
+    right code is never stuck.
+
+    Args:
+        code: the file name of the code under test.
+        call_seconds: the processor time that a single call of the code may use; None if there is no
+            limit but that of the test.
+    """
+
+    def __init__(self, code: str, call_seconds: float | None = None) -> None:
+        self._code = code
+        self._call_seconds = call_seconds
+        self._call: FrameType | None = None
+        self._call_ticks = 0
+        self._idle_ticks = 0
+        self._used = 0.0
+
+    def check_call(self, frame: FrameType | None) -> None:
+        """Look at the stack after each `platform.TICK` of processor time.
+
+        Raises:
+            OverdueError: the same call has been running for too long.
+        """
+        call = None
+        while frame is not None:
+            if frame.f_code.co_filename == self._code:
+                call = frame
+            frame = frame.f_back
+        is_same = call is not None and call is self._call
+        self._call, self._call_ticks = call, self._call_ticks + 1 if is_same else 0
+        if self._call_seconds is not None and self._call_ticks * platform.TICK >= self._call_seconds:
+            seconds = f"{self._call_seconds:g} s"
+            reason = f"makes a call that did not end after {seconds} of processor time"
+            raise OverdueError(f"Timeout (>{seconds} in a call)", reason)
+
+    def check_idle(self) -> None:
+        """Look at the processor time after each `platform.TICK` of real time.
+
+        Raises:
+            OverdueError: no thread has run for several ticks.
+        """
+        is_idle = time.process_time() - self._used < _IDLE_SECONDS
+        self._idle_ticks = self._idle_ticks + 1 if is_idle else 0
+        self._used = time.process_time()
+        if self._idle_ticks >= _IDLE_TICKS:
+            seconds = f"{_IDLE_TICKS * platform.TICK:g} s"
+            reason = f"sleeps, or waits for an event that cannot happen: no thread ran for {seconds}"
+            raise OverdueError(f"Timeout (>{seconds} without work)", reason)
 
 
 def is_traced() -> bool:
-    """Return whether a debugger or another tracer is active, so that no test can be called late."""
+    """Return whether a debugger or another tracer is active, so that no test can be called late.
+
+    The tests of a lab may trace the code under test themselves.
+    """
     monitoring = getattr(sys, "monitoring", None)
+    trace = sys.gettrace()
     return (
-        sys.gettrace() is not None
+        (trace is not None and not is_given(getattr(trace, "__globals__", {})))
         or any(name in sys.modules for name in _DEBUGGERS)
         or (monitoring is not None and any(map(monitoring.get_tool, range(6))))
     )
 
 
 @contextmanager
-def time_limit(seconds: float, when_traced: Callable[[], None] | None = None) -> Iterator[None]:
+def time_limit(
+    seconds: float,
+    when_traced: Callable[[], None] | None = None,
+    stuck: Stuck | None = None,
+) -> Iterator[None]:
     """Raise `OverdueError` in the body once it has used `seconds` of processor time.
 
     It is also raised after `platform.REAL_TO_PROCESSOR` times as much real time, for code that only
@@ -40,6 +113,7 @@ def time_limit(seconds: float, when_traced: Callable[[], None] | None = None) ->
     Args:
         seconds: of processor time.
         when_traced: called instead, if a debugger was started meanwhile.
+        stuck: raises it sooner, if the body can never end.
     """
     timers = platform.timers()
     here = threading.current_thread() is threading.main_thread()
@@ -50,13 +124,19 @@ def time_limit(seconds: float, when_traced: Callable[[], None] | None = None) ->
 
     def stop(number: int, frame: FrameType | None) -> None:
         timer = by_signal[number]
-        if not timer.is_due():
+        is_due = timer.is_due()
+        if not is_due and stuck is None:
             return
-        if not is_traced():
+        if is_traced():
+            end_time_limit()
+            if when_traced is not None:
+                when_traced()
+        elif is_due:
             raise OverdueError(f"Timeout (>{seconds * timer.times:g} s {timer.unit})")
-        end_time_limit()
-        if when_traced is not None:
-            when_traced()
+        elif stuck is not None and number == signal.SIGALRM:
+            stuck.check_idle()
+        elif stuck is not None:
+            stuck.check_call(frame)
 
     before = {number: signal.signal(number, stop) for number in by_signal}
     left = [timer.set(seconds * timer.times, _AGAIN_SECONDS) for timer in timers]
