@@ -186,7 +186,9 @@ def can_fork() -> bool:
 def _system_timers() -> list[Timer]:
     return [
         SystemTimer(signal.ITIMER_PROF, signal.SIGPROF, 1, "of processor time", time.process_time),
-        SystemTimer(signal.ITIMER_REAL, signal.SIGALRM, REAL_TO_PROCESSOR, "in all", time.monotonic),
+        SystemTimer(
+            signal.ITIMER_REAL, signal.SIGALRM, REAL_TO_PROCESSOR, "in all", time.monotonic
+        ),
     ]
 
 

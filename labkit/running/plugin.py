@@ -267,7 +267,7 @@ class LabPlugin:
         limit = item.stash[_LIMIT]
         # A test with a limit of its own has long inputs, so a call may take long.
         call_limit = _CALL_SHARE * limit if limit == self._limit else None
-        with self.limits.enforce(limit, Stuck(str(run.implementation.path), call_limit)):
+        with self.limits.enforce(limit, Stuck(str(run.implementation.path), limit, call_limit)):
             return (yield)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -385,7 +385,7 @@ class LabPlugin:
         for run in self._runs.values():
             if run.failing_tasks:
                 seconds = min(self._limit, MOST_SECONDS)
-                stuck = Stuck(str(run.implementation.path), _CALL_SHARE * seconds)
+                stuck = Stuck(str(run.implementation.path), seconds, _CALL_SHARE * seconds)
                 quietly = self.limits.enforce_quietly("the diagnosis", seconds, stuck)
                 with _nothing_shown(self._config), quietly:
                     self.labs.diagnose(run)

@@ -4,11 +4,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from types import FrameType
 
 from labkit.running import platform
+from labkit.running.drive import Run
 from labkit.running.source import is_given
 
 # Python may discard the exception, for example in a callback of the garbage collector.
@@ -17,6 +19,8 @@ _DEBUGGERS = ("pydevd", "_pydevd_bundle")
 # A process that only waits uses less processor time between two ticks.
 _IDLE_SECONDS = 0.000_5
 _IDLE_TICKS = 8
+# So many ticks show how fast the calls of a run are.
+_RUN_TICKS = 4
 
 
 class OverdueError(BaseException):
@@ -32,42 +36,29 @@ class OverdueError(BaseException):
 
 
 class Stuck:
-    """Sees that a test can never end, before its limit ends it.
+    """Sees that a test cannot end within its limit, before the limit ends it.
 
     Processor time and ticks decide. If the machine is busy or stands still, no tick arrives, so
     right code is never stuck.
 
     Args:
         code: the file name of the code under test.
+        seconds: the limit of the test, in processor time.
         call_seconds: the processor time that a single call of the code may use; None if there is no
             limit but that of the test.
     """
 
-    def __init__(self, code: str, call_seconds: float | None = None) -> None:
+    def __init__(self, code: str, seconds: float, call_seconds: float | None = None) -> None:
         self._code = code
+        self._seconds = seconds
         self._call_seconds = call_seconds
+        self._begin = self._used = time.process_time()
+        self._idle_ticks = 0
         self._call: FrameType | None = None
         self._call_ticks = 0
-        self._idle_ticks = 0
-        self._used = 0.0
-
-    def check_call(self, frame: FrameType | None) -> None:
-        """Look at the stack after each `platform.TICK` of processor time.
-
-        Raises:
-            OverdueError: the same call has been running for too long.
-        """
-        call = None
-        while frame is not None:
-            if frame.f_code.co_filename == self._code:
-                call = frame
-            frame = frame.f_back
-        is_same = call is not None and call is self._call
-        self._call, self._call_ticks = call, self._call_ticks + 1 if is_same else 0
-        if self._call_seconds is not None and self._call_ticks * platform.TICK >= self._call_seconds:
-            seconds = f"{self._call_seconds:g} s"
-            reason = f"makes a call that did not end after {seconds} of processor time"
-            raise OverdueError(f"Timeout (>{seconds} in a call)", reason)
+        self._run: Run | None = None
+        # How many calls of the run had been made at each tick.
+        self._made: list[int] = []
 
     def check_idle(self) -> None:
         """Look at the processor time after each `platform.TICK` of real time.
@@ -75,13 +66,63 @@ class Stuck:
         Raises:
             OverdueError: no thread has run for several ticks.
         """
-        is_idle = time.process_time() - self._used < _IDLE_SECONDS
-        self._idle_ticks = self._idle_ticks + 1 if is_idle else 0
+        used = time.process_time()
+        self._idle_ticks = self._idle_ticks + 1 if used - self._used < _IDLE_SECONDS else 0
         self._used = time.process_time()
         if self._idle_ticks >= _IDLE_TICKS:
             seconds = f"{_IDLE_TICKS * platform.TICK:g} s"
-            reason = f"sleeps, or waits for an event that cannot happen: no thread ran for {seconds}"
+            reason = (
+                f"sleeps, or waits for an event that cannot happen: no thread ran for {seconds}"
+            )
             raise OverdueError(f"Timeout (>{seconds} without work)", reason)
+
+    def check_work(self, frame: FrameType | None) -> None:
+        """Look at the stack after each `platform.TICK` of processor time.
+
+        Raises:
+            OverdueError: the same call has been running for too long, or the calls get slower, and
+                the others of the run would take more than twice the rest of the limit.
+        """
+        call = run = None
+        calls: Sequence[object] = ()
+        while frame is not None:
+            if frame.f_code.co_filename == self._code:
+                call = frame
+            elif frame.f_code is Run.carry_out.__code__:
+                run, calls = frame.f_locals["self"], frame.f_locals["calls"]
+            frame = frame.f_back
+        self._check_call(call)
+        if run is not self._run:
+            self._run, self._made = run, []
+        if run is not None and isinstance(calls, list):
+            self._made.append(len(run.trace.steps))
+            self._check_run(len(calls))
+
+    def _check_call(self, call: FrameType | None) -> None:
+        is_same = call is not None and call is self._call
+        self._call, self._call_ticks = call, self._call_ticks + 1 if is_same else 0
+        if (
+            self._call_seconds is not None
+            and self._call_ticks * platform.TICK >= self._call_seconds
+        ):
+            seconds = f"{self._call_seconds:g} s"
+            reason = f"makes a call that did not end after {seconds} of processor time"
+            raise OverdueError(f"Timeout (>{seconds} in a call)", reason)
+
+    def _check_run(self, calls: int) -> None:
+        """Compare the last ticks, in each of which some calls were made, with what is to do."""
+        made = self._made[-_RUN_TICKS - 1 :]
+        in_ticks = [after - before for before, after in pairwise(made)]
+        if len(in_ticks) < _RUN_TICKS or min(in_ticks) < 1 or in_ticks[0] < in_ticks[-1]:
+            return
+        used = time.process_time() - self._begin
+        seconds = (calls - made[-1]) * _RUN_TICKS * platform.TICK / sum(in_ticks)
+        if used > _RUN_TICKS * platform.TICK and seconds > 2 * (self._seconds - used):
+            reason = (
+                f"made {made[-1]:,} of {calls:,} calls in {used:.1f} s, more and more slowly, and "
+                f"would need much more than its {self._seconds:g} s"
+            )
+            raise OverdueError(f"Timeout (>{self._seconds:g} s of processor time)", reason)
 
 
 def is_traced() -> bool:
@@ -136,7 +177,7 @@ def time_limit(
         elif stuck is not None and number == signal.SIGALRM:
             stuck.check_idle()
         elif stuck is not None:
-            stuck.check_call(frame)
+            stuck.check_work(frame)
 
     before = {number: signal.signal(number, stop) for number in by_signal}
     left = [timer.set(seconds * timer.times, _AGAIN_SECONDS) for timer in timers]

@@ -28,8 +28,14 @@ _GOODBYE = b"\n"
 _NO_LIMIT = 0.0
 # A test that still runs so long after its limit counts as one that cannot be interrupted. After a
 # small limit, the time is less.
-_MOST_GRACE_SECONDS = 3.0
+_MOST_GRACE_SECONDS = 2.0
+_MOST_GRACE_SECONDS_OF_PAGE = 3.0
 _LOOK_SECONDS = 0.2
+# A test that has run for so long is shown on the terminal.
+_SHOWN_SECONDS = 1.5
+# A hunt, whose limit is longer, shows itself how far it is.
+_MOST_SHOWN_LIMIT = 60.0
+_ERASED = "\r\x1b[K"
 _MOST_FILES = 4096
 _STOPPED = "The run was stopped: "
 _LOOP = "Is there an endless loop, or an `except` that catches everything, in"
@@ -112,7 +118,8 @@ class PageWatchdog:
         seconds = limit * SLOWER
         messages = {"late": _endless(test, self._code), "gone": ended(test, self._code)}
         self._page.watch(
-            seconds + _grace(seconds), {k: f"{_STOPPED}{v}" for k, v in messages.items()}
+            seconds + min(_MOST_GRACE_SECONDS_OF_PAGE, seconds),
+            {kind: f"{_STOPPED}{text}" for kind, text in messages.items()},
         )
 
     def pause(self, test: str) -> None:
@@ -138,16 +145,22 @@ def _watch(reader: int, out: int, code: Path, test_process: int, crash: IO[bytes
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit, test = 60.0, "the start"
     used, began = processor_seconds(test_process), time.monotonic()
+    line = _Line(out)
     while True:
         ready, _, _ = select.select([reader], [], [], _LOOK_SECONDS if limit else None)
         if not ready:
             grace = _grace(limit * REAL_TO_PROCESSOR)
             late = processor_seconds(test_process) - used > limit + grace
-            if not late and time.monotonic() - began < limit * REAL_TO_PROCESSOR + grace:
+            seconds = time.monotonic() - began
+            if not late and seconds < limit * REAL_TO_PROCESSOR + grace:
+                if seconds > _SHOWN_SECONDS and limit < _MOST_SHOWN_LIMIT:
+                    line.show(f"{test}: {seconds:.0f} s ({limit:g} s of processor time at most)")
                 continue
+            line.erase()
             _say(out, _endless(test, code))
             os.kill(test_process, signal.SIGKILL)
             os._exit(0)
+        line.erase()
         data = os.read(reader, 65536)
         if not data:
             _say(out, _crashed(crash, test, code) or ended(test, code))
@@ -157,6 +170,31 @@ def _watch(reader: int, out: int, code: Path, test_process: int, crash: IO[bytes
         number, _, test = data.decode().splitlines()[-1].partition(" ")
         limit = float(number)
         used, began = processor_seconds(test_process), time.monotonic()
+
+
+class _Line:
+    """A line of the terminal that names what is being waited for, until it is over.
+
+    Args:
+        out: a file descriptor; nothing is shown if it is not a terminal.
+    """
+
+    def __init__(self, out: int) -> None:
+        self._out = out if os.isatty(out) else None
+        self._is_shown = False
+
+    def show(self, text: str) -> None:
+        """Replace the text of the line."""
+        if self._out is not None:
+            columns = os.get_terminal_size(self._out).columns
+            os.write(self._out, f"{_ERASED}{text[: columns - 1]}".encode())
+            self._is_shown = True
+
+    def erase(self) -> None:
+        """Take the text away."""
+        if self._out is not None and self._is_shown:
+            os.write(self._out, _ERASED.encode())
+            self._is_shown = False
 
 
 def _grace(seconds: float) -> float:
