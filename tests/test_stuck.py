@@ -1,0 +1,90 @@
+"""A test that cannot end is ended before its limit; right code on a busy machine is not."""
+
+import re
+
+import pytest
+
+from labkit.running import platform
+from labkit.running.drive import perform
+from labkit.running.limits import time_limit as limits
+from labkit.running.limits.time_limit import OverdueError, Stuck, time_limit
+from labkit.running.source import load_source
+from labkit.running.trace import Call, New
+
+CODE = b"""
+import threading, time
+
+class Matcher:
+    def __init__(self): self.all = ""
+    def loop(self, text):
+        while True: pass
+    def wait(self, text):
+        lock = threading.Lock()
+        with lock, lock: pass
+    def wait_for_thread(self, text):
+        thread = threading.Thread(target=self.wait, args=[text], daemon=True)
+        thread.start()
+        thread.join()
+    def sleep(self, text): time.sleep(60)
+    def search(self, text):
+        self.all += text
+        for _ in range(2_000): self.all.find("no such text")
+    def doze(self, text):
+        time.sleep(0.3)
+        return sum(range(100_000))
+"""
+SECONDS = 6.0
+
+
+def run(method, pieces):
+    code = load_source(CODE, "starter.py", "starter.py", "stuck")
+    calls = [Call(method, ("x" * 9,))] * pieces
+    with time_limit(60.0, stuck=Stuck("starter.py", SECONDS, call_seconds=0.5)):
+        return perform(vars(code).__getitem__, [New("Matcher", ())], calls, "")
+
+
+@pytest.mark.parametrize(
+    ("method", "pieces", "reason"),
+    [
+        ("loop", 1, "makes a call that did not end after 0.5 s of processor time"),
+        ("wait", 1, "waits for an event that cannot happen: no thread ran for 2 s"),
+        ("wait_for_thread", 1, "waits for an event that cannot happen: no thread ran for 2 s"),
+        ("sleep", 1, "sleeps, or waits"),
+        ("search", 500_000, r"made [\d,]+ of 500,000 calls in \d\.\d s, more and more slowly"),
+    ],
+)
+def test_a_test_that_cannot_end_is_ended_at_once_and_the_reason_is_named(method, pieces, reason):
+    with pytest.raises(OverdueError) as ended:
+        run(method, pieces)
+    assert re.search(reason, ended.value.reason)
+
+
+def test_code_that_sleeps_and_works_is_not_stuck():
+    assert len(run("doze", 10).steps) == 10
+
+
+@pytest.mark.parametrize(
+    ("made", "calls", "is_stuck"),
+    [
+        ([0, 900, 1_600, 2_100, 2_500], 100_000, True),
+        # It can still end, or is about to.
+        ([0, 900, 1_600, 2_100, 2_500], 10_000, False),
+        # A machine that is far slower, or a test that begins with calls that cost more.
+        ([0, 900, 1_800, 2_600, 3_600], 100_000, False),
+        ([0, 100, 100, 100, 100], 100_000, False),
+        ([0, 100, 200, 400, 900], 100_000, False),
+        ([0, 900, 1_600], 100_000, False),
+    ],
+)
+def test_only_calls_that_get_slower_and_cannot_all_be_made_are_stuck(
+    monkeypatch, made, calls, is_stuck
+):
+    stuck = Stuck("starter.py", SECONDS)
+    stuck._made = made
+    now = limits.time.process_time() + len(made) * platform.TICK
+    monkeypatch.setattr(limits.time, "process_time", lambda: now)
+    if is_stuck:
+        with pytest.raises(OverdueError):
+            stuck._check_run(calls)
+    else:
+        stuck._check_run(calls)
