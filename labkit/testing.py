@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from labkit.running.diagnose import mistake
 from labkit.running.platform import processor_time
 from labkit.running.reporting.locate import find
-from labkit.running.reporting.showing import show, show_pair
+from labkit.running.reporting.showing import show, show_difference, show_pair
 from labkit.running.trace import Call, Failure, Trace, Unreadable, joined, written
 
 __all__ = [
-    "Call", "check", "chunkings", "cut", "cut_at", "decided", "decoded", "error_of", "expect",
-    "expect_in", "expect_most", "expect_untouched", "is_viable_prefix", "joined", "mistake",
-    "put_in", "show", "small_bytes", "small_strings", "undecided",
+    "Call", "Failure", "check", "chunkings", "cut", "cut_at", "decided", "decoded", "error_of",
+    "expect", "expect_in", "expect_long", "expect_most", "expect_untouched", "is_viable_prefix",
+    "joined", "mistake", "put_in", "show", "small_bytes", "small_strings", "undecided",
 ]  # fmt: skip
 
 _C = TypeVar("_C")
@@ -55,17 +55,32 @@ def expect(
     raise Failure(expected_text, actual_text, call, trace, place.reason, at=at)
 
 
+def expect_long(actual: Any, expected: Any, call: str) -> None:
+    """Fail unless `actual == expected`, for values that are too long to be shown.
+
+    The failure shows the part of each at the first difference, and its place.
+    """
+    if actual == expected:
+        return
+    if isinstance(actual, Unreadable):
+        raise actual.failure(call)
+    place = find(actual, expected, call, "")
+    raise Failure(*show_difference(expected, actual), call, None, place.reason)
+
+
 def expect_in(part: str, text: str, call: str) -> None:
     """Fail unless `part` occurs in `text` (an error message, say)."""
     if part not in text:
-        raise Failure(f"a message with {part!r}", written(text, 1_000), call)
+        raise Failure(f"a message that contains {part!r}", written(text, 1_000), call)
 
 
 def expect_most(actual: Any, most: int, run: Trace | str, what: str) -> None:
     """Fail unless a count is a whole number, and at most `most`."""
     if type(actual) is not int or actual > most:
         call, trace = (run, None) if isinstance(run, str) else ("", run)
-        raise Failure(f"at most {most} {what}", written(actual, 1_000), call, trace)
+        is_short = type(actual) is int and abs(actual) < 10**18
+        number = f"{actual:,}" if is_short else written(actual, 1_000)
+        raise Failure(f"at most {most:,} {what}", number, call, trace)
 
 
 def expect_untouched(trace: Trace) -> None:

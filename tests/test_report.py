@@ -11,6 +11,7 @@ from labkit.course.lab import find_labs
 from labkit.running.diagnose import Mistake, diagnose
 from labkit.running.drive import Driver, perform
 from labkit.running.lab_impl import Implementation
+from labkit.running.reporting.as_data import report_data
 from labkit.running.reporting.explain import explain, graded_tests
 from labkit.running.reporting.failures import print_wrapped
 from labkit.running.reporting.next_step import next_step
@@ -169,6 +170,16 @@ def test_after_the_last_lab_it_is_put_to_work_and_a_reference_has_no_next_step()
     assert "next:" not in report(solution)
     own = replace(run_of(OK, WRONG), implementation=Implementation("path", Path("/x/try.py")))
     assert "the same command with --lab-task 2" in next_step(own, [LAB])
+
+
+def test_a_page_names_no_command_that_it_does_not_have():
+    last = report_data(run_of(OK, OK))["next"]
+    assert last == 'see it work under "Your code, live", below the editor of lab 05'
+    needs = "lab-05 builds on it. Pass it first: make lab N=03. To use it as it is: "
+    own = replace(LOAD, message=f"{needs}LAB_PARTS=own make lab N=05")
+    (waits,) = report_data(run_of(own, own))["waiting"]
+    assert waits.endswith("Pass it first: make lab N=03.")
+    assert "make lab N=90 T=1" in report_data(run_of(WRONG, WRONG))["next"]
 
 
 def test_equal_failures_are_told_once_and_later_tasks_in_a_line():
@@ -416,3 +427,42 @@ def test_which_mistakes_are_looked_for(run, tried):
     ]
     diagnose(probes, Driver(partial(perform, {}.get), ""), run.failing_tasks, run.overdue)
     assert asked == tried
+
+
+def test_failures_after_the_first_have_two_lines_from_their_difference_on():
+    pieces = [f"{number:02}" for number in range(30)]
+    wrong = classify(Failure(f"pieces: {pieces}", f"pieces: {[*pieces[:20], 'no']}", "f()"))
+    raised = classify(driver_failure())
+    lab = replace(LAB)
+    lab.__dict__["tests"] = tuple(
+        replace(LAB.tests[1], name=f"test_{number}") for number in range(12)
+    )
+    results = {f"test_{n}": classify(Failure(f"{n}", f"{n + 1}", "f()")) for n in range(10)} | {
+        "test_10": wrong,
+        "test_11": raised,
+    }
+    lines = report(replace(run_of(OK, OK), lab=lab, results=results)).splitlines()
+    at = lines.index("FAIL test_10 (task 1, 15 points)")
+    assert lines[at + 1] == "  expected …'19', '20', '21', '22', '23', '2…, got …'19', 'no']"
+    assert lines[at + 2] == "FAIL test_11 (task 1, 15 points)"
+    assert lines[at + 3].startswith("  KeyError: 'x', at line ")
+
+
+def driver_failure():
+    """The failure of code that raises."""
+
+    class Raises:
+        def feed(self, piece):
+            raise KeyError("x")
+
+    with pytest.raises(Failure) as caught:
+        driver(Raises=Raises).call(driver().new("Raises"), "feed", "a")
+    return caught.value
+
+
+def test_a_case_is_shown_although_an_earlier_task_is_not_begun():
+    """A diagnosis never takes the place of a case."""
+    text = report(run_of(ONE, WRONG))
+    assert "FAIL test_flush (task 2" in text
+    assert f"{len(FIRST)} tests wait for this: lab-90 task 1: feed is not written yet" in text
+    assert "also failing" not in text

@@ -15,7 +15,7 @@ from types import MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 from labkit.errors import LabFolderError
-from labkit.running.source import is_given
+from labkit.running.source import is_given, text_of
 from labkit.running.trace import (
     EVENTS,
     Call,
@@ -25,6 +25,7 @@ from labkit.running.trace import (
     Step,
     Trace,
     Unreadable,
+    a_type,
     fields_of,
     written,
 )
@@ -54,10 +55,7 @@ _INSTEAD = {
     **dict.fromkeys(["set", "frozenset", "deque", "map", "filter", "zip"], "return a list"),
     "generator": "return a str or a list (a function with `yield` returns a generator)",
 }
-_CROSSING = (
-    "return str, bytes, int, bool, None, an event whose fields have the right types, or a list, "
-    "tuple or dict of those"
-)
+_CROSSING = "return str, bytes, int, bool, None, an event, or a list, tuple or dict of those"
 
 
 def perform(resolve: Resolve, new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
@@ -250,11 +248,25 @@ def _data(value: Any, what: str, name: str) -> Any:
     except _ForeignError as error:
         kind = str(error)
         itself = kind == type(value).__name__ or type(value) in EVENTS
-        nested = "" if itself else f"a {type(value).__name__} with "
-        instead = _INSTEAD.get(kind, _CROSSING)
-        return Unreadable("type", f"{what} {nested}a {kind}; {instead}", "", name)
+        nested = "" if itself else f"{a_type(value)} with "
+        instead = _fields_in_words(kind) or _INSTEAD.get(kind, _CROSSING)
+        article = "an" if kind[:1] in "aeio" else "a"
+        return Unreadable("type", f"{what} {nested}{article} {kind}; {instead}", "", name)
     except RecursionError:
         return Unreadable("type", f"{what} nested too deep", "", name)
+
+
+def _fields_in_words(kind: str) -> str:
+    """Return the fields that an event must have, if the words say that its fields are wrong."""
+    event, is_wrong, _ = kind.partition(" whose ")
+    named = {cls.__name__: fields for cls, fields in EVENTS.items()}
+    if not is_wrong or event not in named:
+        return ""
+    fields = (
+        f"{field}: {' or '.join('None' if kind is type(None) else kind.__name__ for kind in kinds)}"
+        for field, kinds in named[event].items()
+    )
+    return f"a {event} has {', '.join(fields)}"
 
 
 def _plain(value: Any) -> Any:
@@ -299,7 +311,7 @@ def as_plain(value: Any) -> Any:
 def _raised(error: BaseException, call: str) -> Raised:
     own = _own_frames(error)
     line = f"line {own[-1].lineno}: {own[-1].line}" if own else ""
-    message = str(error) + _suggestion(error)
+    message = text_of(error) + _suggestion(error)
     if isinstance(error, NotImplementedError) and not message and own:
         message = f"{own[-1].name} (line {own[-1].lineno})"
     clipped = (text[:_MOST_CHARACTERS] for text in (message, line, call))
@@ -382,9 +394,12 @@ class Driver:
         trace = self._run(new, calls, "")
         call = "; ".join(map(str, [*new, *calls]))
         if trace.raised is None:
-            raise Failure(
-                "a ValueError", f"no error; returned {written(trace.outputs, 1_000)}", call
+            done = (
+                f"it returned {written(trace.outputs[-1], 1_000)}"
+                if calls
+                else "the object was made"
             )
+            raise Failure("a ValueError", f"no error: {done}", call)
         if trace.raised.kind == "NotImplementedError":
             self._checked(trace)
         if trace.raised.kind not in ("ValueError", "UnicodeEncodeError"):

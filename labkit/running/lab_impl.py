@@ -11,7 +11,7 @@ from labkit.course.lab import Bug, Lab
 from labkit.course.rows import edited
 from labkit.errors import LoadFailure, UsageError
 from labkit.running.platform import deep_stack
-from labkit.running.source import GIVEN, load_source
+from labkit.running.source import GIVEN, Rewrite, load_source
 
 NO_REFERENCE = "there is no solution.py here: a student edition leaves the references out"
 
@@ -141,7 +141,10 @@ def _choose_one(value: str, path: Path, lab: Lab) -> Implementation:
 
 
 def load(
-    implementation: Implementation, name: str, importable: Collection[str] = GIVEN
+    implementation: Implementation,
+    name: str,
+    importable: Collection[str] = GIVEN,
+    rewrite: Rewrite | None = None,
 ) -> ModuleType:
     """Import the code under test as module `name`; see `load_source`.
 
@@ -152,4 +155,4 @@ def load(
     path = implementation.path
     source = implementation.source()
     with deep_stack():
-        return load_source(source, path.name, implementation.filename, name, importable)
+        return load_source(source, path.name, implementation.filename, name, importable, rewrite)

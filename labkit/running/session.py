@@ -14,6 +14,7 @@ from labkit.running.diagnose import diagnose, read_mistakes
 from labkit.running.drive import Driver, perform
 from labkit.running.given import for_tests
 from labkit.running.hunt_results import Hunting
+from labkit.running.hunting.asserts import with_values
 from labkit.running.hunting.here import Here
 from labkit.running.hunting.progress import CountedRuns
 from labkit.running.hunting.rules import Run, hunt
@@ -139,7 +140,11 @@ class LabsOfSession:
             source, most = run.implementation.source(), facts.most_tests
             if not platform.can_fork() or self._is_debugged():
                 load_tests = partial(
-                    load, run.implementation, f"hunting.{run.lab.label}", run.lab.given
+                    load,
+                    run.implementation,
+                    f"hunting.{run.lab.label}",
+                    run.lab.given,
+                    with_values,
                 )
                 run.hunted = hunt(
                     source,

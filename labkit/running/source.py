@@ -12,18 +12,22 @@ import functools
 import linecache
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import NamedTuple
 
 from labkit.errors import LoadFailure
 
+# Changes a source before it is compiled.
+Rewrite = Callable[[ast.Module], ast.Module]
 # The modules that a lab's code may import if the lab is unknown.
 GIVEN = ("mini_vllm.text.events",)
 # The course's own programs may also try to import these; a worker does not have them.
 _FOR_PROGRAMS = ("tokenizers",)
 _MARK = "__is_given__"
+# The text of the error that `input()` raises if there is no input.
+_END_OF_INPUT = "EOF when reading a line"
 
 
 class Given(NamedTuple):
@@ -46,6 +50,7 @@ def load_source(
     filename: str,
     name: str,
     importable: Collection[str] | None = GIVEN,
+    rewrite: Rewrite | None = None,
 ) -> ModuleType:
     """Import `data` as module `name`.
 
@@ -56,25 +61,30 @@ def load_source(
         name: of the module.
         importable: the modules that it may import, besides Python's library; None if its imports
             have been checked.
+        rewrite: changes the source, if its imports are checked; see `labkit.running.hunting`.
 
     Raises:
         LoadFailure: it does not parse, imports a forbidden module, or stops while imported.
     """
     module = ModuleType(name)
     module.__file__ = filename
-    _execute(module, data, shown, filename, importable)
+    _execute(module, data, shown, filename, importable, rewrite)
     return module
 
 
 def compile_source(
-    data: bytes, shown: str, filename: str, importable: Collection[str] = GIVEN
+    data: bytes,
+    shown: str,
+    filename: str,
+    importable: Collection[str] = GIVEN,
+    rewrite: Rewrite | None = None,
 ) -> None:
     """Check and compile `data`, so that `load_source` need not; take the same arguments.
 
     Raises:
         LoadFailure: it does not parse, or imports a forbidden module.
     """
-    _compiled(data, shown, filename, tuple(importable))
+    _compiled(data, shown, filename, tuple(importable), rewrite)
 
 
 def load_given(given: Given, name: str) -> ModuleType:
@@ -103,9 +113,10 @@ def _execute(
     shown: str,
     filename: str,
     importable: Collection[str] | None,
+    rewrite: Rewrite | None = None,
 ) -> None:
     may = None if importable is None else tuple(importable)
-    code, lines = _compiled(data, shown, filename, may)
+    code, lines = _compiled(data, shown, filename, may, rewrite)
     # Python reads the lines of a traceback from linecache, even for code that is not in a file.
     linecache.cache[filename] = (len(data), None, lines, filename)
     sys.modules[module.__name__] = module
@@ -123,7 +134,11 @@ def _execute(
 
 @functools.lru_cache(maxsize=64)
 def _compiled(
-    data: bytes, shown: str, filename: str, importable: tuple[str, ...] | None
+    data: bytes,
+    shown: str,
+    filename: str,
+    importable: tuple[str, ...] | None,
+    rewrite: Rewrite | None,
 ) -> tuple[CodeType, list[str]]:
     """Return the code of a source, with its imports checked, and its lines.
 
@@ -133,6 +148,8 @@ def _compiled(
     if importable is not None:
         source = _parse(data, shown)
         _check_tree(source, shown, importable)
+        if rewrite is not None:
+            source = rewrite(source)
     lines = data.decode("utf-8", "replace").splitlines(keepends=True)
     with _in_words(shown):
         return compile(source, filename, "exec"), lines
@@ -161,7 +178,15 @@ def _stopped(error: BaseException, where: tuple[int, str] | None) -> str:
         return f"called exit{at} while it was imported: remove that call"
     if str(error).startswith("Timeout"):
         return f"was still running{at} at the time limit: is there an endless loop?"
-    return f"stopped{at} while it was imported: {type(error).__name__}: {error}"
+    return f"stopped{at} while it was imported: {type(error).__name__}: {text_of(error)}"
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an error; for a read of standard input, advice in place of pytest's."""
+    text = str(error)
+    if "reading from stdin while output is captured" in text or text == _END_OF_INPUT:
+        return "there is no input while tests run: use the arguments in place of `input()`"
+    return text
 
 
 def _parse(data: bytes, shown: str) -> ast.Module:
@@ -206,7 +231,7 @@ def _check_tree(tree: ast.Module, shown: str, importable: Collection[str]) -> No
         may = " and ".join(["the standard library", *importable])
         raise LoadFailure(
             f"{shown} line {line} imports {module!r}: a lab's code may import only {may}. "
-            "You build the rest yourself",
+            "Everything else that it needs is passed to it",
             line,
         )
 

@@ -180,6 +180,16 @@ class Unreadable:
         raised = Raised(self.kind, self.message, self.line, self.name)
         return Failure("no exception", str(raised), self.name, trace, str(raised), raised)
 
+    @property
+    def in_short(self) -> str:
+        """The fault in a few words: `a generator`, `a method`, or `raised KeyError`."""
+        if self.kind == "method":
+            return "a method"
+        if self.kind != "type":
+            return f"raised {self.kind}"
+        words = self.message.partition("; ")[0]
+        return words.removeprefix(f"{self.name} returned ").removeprefix(f"`{self.name}` is ")
+
     def __repr__(self) -> str:
         return f"({self.message if self.kind in ('method', 'type') else self.kind})"
 

@@ -24,6 +24,7 @@ from labkit.isolation.host import Sources
 from labkit.isolation.hunter import Hunter
 from labkit.running.drive import as_plain
 from labkit.running.hunting import work
+from labkit.running.hunting.asserts import with_values
 from labkit.running.hunting.here import Here
 from labkit.running.hunting.hidden_pool import whole_pool
 from labkit.running.hunting.progress import CountedRuns
@@ -247,6 +248,34 @@ def test_no_run_remembers_another(name, hunted):
     imports = "import sys, json\nfrom mini_vllm.text.events import ToolCall\n"
     source = f"{imports}def test_lab90_{name}(make): {REMEMBERED[name]}\n"
     assert outcome(hunted(source, without(POOL, "lab90-crashes"))) == (set(), set())
+
+
+@pytest.mark.parametrize(
+    ("assertion", "said"),
+    [
+        ("make.call('half', 4) == 3", "2 == 3: False"),
+        ("make.call('half', 4) not in [*range(1, 3)]", "2 not in [1, 2]: False"),
+        ("make('Pairs') is None", "<Pairs> is None: False"),
+        ("'a' * 500 < 'a'", f"'{'a' * 119} < 'a': False"),
+        # Only what a comparison without a message compares.
+        ("make is None, 'own words'", "own words"),
+        ("not make", ""),
+        ("1 < make.call('half', 4) < 2", ""),
+    ],
+)
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_failed_assert_shows_its_values(apart, assertion, said):
+    source = f"def test_lab90_it(make):\n    assert {assertion}\n"
+    pool = without(POOL, "lab90-crashes")
+    if apart:
+        void = hunt_apart(source, pool).void
+    else:
+        load = partial(
+            load_source, source.encode(), "starter.py", "starter.py", "hunt", rewrite=with_values
+        )
+        void = hunt(source.encode(), pool, MOST, Here(load), "0").void
+    words = f"AssertionError: {said}" if said else "AssertionError"
+    assert f": {words} (line 2: assert {assertion})" in void["test_lab90_it"]
 
 
 @pytest.mark.parametrize("hunted", [hunt_here, hunt_apart])
@@ -473,7 +502,7 @@ def test_a_student_reads_what_survives_and_gets_hints_at_it(hunting_lab, tiny, r
     assert "test_lab90_two: kills 1: threes" in told
     void = (
         "test_lab90_none: void: it also fails on a correct implementation\n"
-        "    AssertionError (line 4: assert make is None)"
+        "    AssertionError: make is None: False (line 4: assert make is None)"
     )
     assert void in told
     assert void in run("--lab-task=1", LAB_IMPL="starter").stdout

@@ -51,6 +51,9 @@ class Handle:
 
         return method
 
+    def __repr__(self) -> str:
+        return f"<{type(object.__getattribute__(self, '_made')).__name__}>"
+
 
 class Make:
     """The argument of a student's test: it makes objects of one implementation, and calls it.
@@ -66,6 +69,9 @@ class Make:
         """Refuse private names."""
         check_public("make", name)
         return object.__getattribute__(self, name)
+
+    def __repr__(self) -> str:
+        return "make"
 
     def __call__(self, name: str, /, *args: Any, **kwargs: Any) -> Handle:
         """Make an object of a class."""

@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 
 from labkit.errors import LoadFailure
 from labkit.running.drive import perform
+from labkit.running.hunting.asserts import with_values
 from labkit.running.hunting.rules import MAKE, plan
 from labkit.running.hunting.verdict import (
     MOST_SHOWN,
@@ -107,7 +108,7 @@ def serve(number: int) -> None:
     source, shown, importable = marshal.load(sys.stdin.buffer)
     # Each process of the tests says what is wrong.
     with suppress(LoadFailure):
-        compile_source(source, shown, shown, importable)
+        compile_source(source, shown, shown, importable, with_values)
     control = socket.socket(fileno=number)
     while True:
         role, ends, _, _ = socket.recv_fds(control, 1, 2)
@@ -276,7 +277,7 @@ class _Tests:
 
     def _load(self, source: bytes, shown: str, importable: list[str]) -> str:
         try:
-            self._module = load_source(source, shown, shown, "hunting", importable)
+            self._module = load_source(source, shown, shown, "hunting", importable, with_values)
         except LoadFailure as failure:
             return f"{failure}"
         return ""

@@ -131,6 +131,9 @@ class Make:
         check_public("make", name)
         return object.__getattribute__(self, name)
 
+    def __repr__(self) -> str:
+        return "make"
+
     def __call__(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Make an object of a class."""
         made = _proxies_of(self).resolve(name)(*args, **kwargs)
@@ -167,6 +170,9 @@ class _Public:
         if name.startswith("_"):
             return object.__getattribute__(self, name)
         return getattr(object.__getattribute__(self, "_made"), name)
+
+    def __repr__(self) -> str:
+        return f"<{object.__getattribute__(self, '_name')}>"
 
 
 class _Remote:

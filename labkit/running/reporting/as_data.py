@@ -3,6 +3,7 @@
 It contains the same rows, groups and explanations as the terminal's report.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,15 @@ from labkit.running.reporting.trace_table import TraceTable
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun
 from labkit.running.under_test import root_of
+
+# The words of a checkout's commands that a page does not have. It has a button for `make lab` and
+# `make hint`, so these stay.
+_ON_A_PAGE = {
+    r"see it work(:| with) make demo, then LAB_IMPL=starter make serve": (
+        'see it work under "Your code, live", below the editor of lab 05'
+    ),
+    r" To use it as it is: LAB_PARTS=own make lab N=\d\d": "",
+}
 
 
 def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
@@ -47,7 +57,7 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
         "given": None if given is None else _task(given),
         "verdicts": {test.name: test.kind.value for test in tests},
         "failures": [_failure(run, group) for group in of_first_task(run.lab, tests)],
-        "waiting": [f"{those}{message}" for those, message in waiting(tests)],
+        "waiting": [_on_a_page(f"{those}{message}") for those, message in waiting(tests)],
         "line": next(
             (run.results[test.name].line for test in tests if test.kind is ResultKind.LOAD), None
         ),
@@ -56,11 +66,18 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
         ],
         "looks_like": _looks_like(run),
         "hunted": None if run.hunted is None else _hunted(run),
-        "next": next_step(run, labs),
+        "next": _on_a_page(next_step(run, labs)),
         "left_out": left_out(run.left_out),
         "notes": [*notes],
         "text": f"{report.header(run)}\n\n{report.render(run, colour=False)}",
     }
+
+
+def _on_a_page(text: str) -> str:
+    """Return a text without the commands that only a checkout has."""
+    for words, instead in _ON_A_PAGE.items():
+        text = re.sub(words, instead, text)
+    return text
 
 
 def left_out(tests: Sequence[Any]) -> list[dict[str, Any]]:

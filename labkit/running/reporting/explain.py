@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from labkit.course.hunt import PoolTest
 from labkit.course.manifest import Test
-from labkit.running.reporting.showing import repeatable
+from labkit.running.reporting.showing import clip, first_difference, in_one_line, repeatable
 from labkit.running.reporting.trace_table import TraceTable, calls_of, drawn, trace_table
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, Result
@@ -28,6 +28,9 @@ _MOST_LINES = 6
 # The most inputs in full.
 _MOST_IN_FULL = 3
 _LABEL = 10
+# The most characters of each of two values in one line, and of those before their difference.
+_IN_BRIEF = 34
+_BEFORE_BRIEF = 12
 
 
 class Label(NamedTuple):
@@ -138,6 +141,23 @@ def explanation(test: Test, result: Result) -> Explanation:
     if result.failure_text:
         return Explanation((rule,), after=after, text=result.failure_text)
     return Explanation((rule, Label("now" if in_hunt else "but", result.message)), after=after)
+
+
+def in_brief(result: Result) -> str:
+    """Return a failure in one line: two values are shown from their first difference on."""
+    failure = result.failure
+    if failure is None or failure.reason or failure.raised or failure.expected == "True":
+        message = repeatable(result.message).replace("\nline ", ", at line ")
+        return " ".join(message.split())
+    texts = [in_one_line(repeatable(text)) for text in (failure.expected, failure.actual)]
+    start = 0
+    if max(map(len, texts)) > _IN_BRIEF:
+        at = first_difference(*texts)
+        start = max(0, at - _BEFORE_BRIEF)
+        # Begin with a whole word, if there is one.
+        start = texts[0].find(" ", start, at) + 1 or start if start else 0
+    expected, actual = (clip(f"…{text[start:]}" if start else text, _IN_BRIEF) for text in texts)
+    return f"expected {expected}, got {actual}"
 
 
 def in_words(result: Result) -> Result:

@@ -18,7 +18,7 @@ from labkit.running.reporting.groups import (
 )
 from labkit.running.reporting.showing import clip
 
-# The most lines in full for a student, and the most failures after them in one line.
+# The most lines in full for a student, and the most failures after them in two lines each.
 _MOST_LINES = 60
 _MOST_SHORT = 8
 _MOST_NAMES = 3
@@ -34,7 +34,11 @@ def print_all(console: Console, tests: Sequence[GradedTest]) -> None:
 
 
 def print_first_task(
-    console: Console, lab: Lab, tests: Sequence[GradedTest], more: Callable[[int | None], str]
+    console: Console,
+    lab: Lab,
+    tests: Sequence[GradedTest],
+    brief: Callable[[str], str],
+    more: Callable[[int | None], str],
 ) -> None:
     """Print the failures of the first task that has some, and the number in later tasks.
 
@@ -42,6 +46,7 @@ def print_first_task(
         console: to print to.
         lab: the lab.
         tests: of the lab.
+        brief: returns the failure of a test, by name, in one line.
         more: returns the command that shows the failures of a task.
     """
     now = of_first_task(lab, tests)
@@ -55,10 +60,11 @@ def print_first_task(
         if short == 1:
             console.print()
         if short <= _MOST_SHORT:
-            line = " ".join(f"FAIL {group[0].name} {worth(group)}: {group[0].message}".split())
-            console.print(Text(clip(line, WIDTH)), soft_wrap=True)
+            for line in (f"FAIL {group[0].name} {worth(group)}", f"  {brief(group[0].name)}"):
+                console.print(Text(clip(line, WIDTH)), soft_wrap=True)
     if short > _MOST_SHORT:
-        console.print(Text(f"and {short - _MOST_SHORT} more failures of this task"))
+        left = short - _MOST_SHORT
+        console.print(Text(f"and {left} more failure{'s' * (left > 1)} of this task"))
     _print_waiting(console, tests)
     if later := of_later_tasks(lab, tests):
         first = next(iter(later))

@@ -47,9 +47,14 @@ def worth(group: Sequence[GradedTest]) -> str:
 
 
 def of_first_task(lab: Lab, tests: Sequence[GradedTest]) -> list[Group]:
-    """Return the groups of the first task that has some, and those without a task."""
-    first = first_open_task(lab, tests)
-    return [group for group in groups(tests) if group[0].task in (first, None)]
+    """Return the groups of the first task that has some, and those without a task.
+
+    An earlier task may only wait for code that is not written: it has no groups.
+    """
+    all_groups = groups(tests)
+    numbers = {group[0].task for group in all_groups}
+    first = next((task.number for task in lab.tasks if task.number in numbers), None)
+    return [group for group in all_groups if group[0].task in (first, None)]
 
 
 def of_later_tasks(lab: Lab, tests: Sequence[GradedTest]) -> Counter[int | None]:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from labkit.course.lab import Lab, find_labs
 from labkit.running.platform import NEEDS
-from labkit.running.reporting.explain import WIDTH, GradedTest, graded_tests
+from labkit.running.reporting.explain import WIDTH, GradedTest, graded_tests, in_brief
 from labkit.running.reporting.failures import print_all, print_first_task, print_wrapped
 from labkit.running.reporting.hunted import print_hunted
 from labkit.running.reporting.next_step import command, next_step
@@ -85,7 +85,9 @@ def _print_failed(console: Console, run: LabRun) -> None:
     tests = graded_tests(run)
     console.print(_table(run.lab, tests, run.waits_for))
     print_hunted(console, run)
-    print_first_task(console, run.lab, tests, partial(command, run))
+    print_first_task(
+        console, run.lab, tests, lambda name: in_brief(run.results[name]), partial(command, run)
+    )
     if run.mistake is not None:
         print_wrapped(console, "looks like: ", run.mistake.symptom)
         print_wrapped(console, "hint:       ", run.mistake.hint)

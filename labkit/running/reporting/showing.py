@@ -4,14 +4,21 @@ The shown text is fit for any terminal and file, and the same in every run.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from labkit.running.trace import MOST_WRITTEN, written
+from labkit.running.trace import EVENTS, MOST_WRITTEN, fields_of, written
 
 # The most characters of a value; a longer one is shown around its first difference.
 _MOST = 240
 _BEFORE = 80
 _MOST_NAMES = 6
+# The shown part of a long value, in characters or items, and how much of it is before the
+# difference.
+_AROUND = 40
+_JUST_BEFORE = 12
+_NOTHING = object()
+_UNITS = {str: "character", bytes: "byte", list: "item", tuple: "item"}
 # The most characters of a text that the code under test may have chosen.
 MOST_CHARACTERS = 4_000
 # Written words need these, though Python counts them as not printable.
@@ -41,6 +48,77 @@ def first_difference(one: Any, other: Any) -> int:
         if left != right:
             return place
     return min(len(one), len(other))
+
+
+def show_difference(one: Any, other: Any) -> tuple[str, str]:
+    """Return two values, which may be long, as the part of each at their first difference.
+
+    The place of a part follows it: `'ab' from index 7 on (9 characters in all)`. The part of a list
+    of events is the first event that differs, and that of two events of one kind is a field.
+    """
+    kind = type(one)
+    if kind is not type(other):
+        return _start_of(one), _start_of(other)
+    if kind in EVENTS:
+        for name, *fields in zip(EVENTS[kind], fields_of(one), fields_of(other), strict=True):
+            if fields[0] != fields[1]:
+                texts = show_difference(*fields)
+                subject = f"{kind.__name__}.{name} = "
+                return subject + texts[0], subject + texts[1]
+    if kind not in _UNITS:
+        return show(one), show(other)
+    at = _same_until(one, other)
+    if kind is list and not (_is_plain(one) and _is_plain(other)):
+        there = [items[at] if at < len(items) else _NOTHING for items in (one, other)]
+        texts = show_difference(*there)
+        if max(len(one), len(other)) == 1:
+            return texts
+        left, right = (
+            f"{text} at index {at:,} ({_count(items)})"
+            for text, items in zip(texts, (one, other), strict=True)
+        )
+        return left, right
+    return _part(one, at), _part(other, at)
+
+
+def _is_plain(items: Sequence[Any]) -> bool:
+    """Return whether a part of a list is legible as a row of items."""
+    return all(type(item) in (int, bool, type(None)) for item in items[:_AROUND])
+
+
+def _same_until(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """Return `first_difference` of two sequences that may have millions of items."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _start_of(value: Any) -> str:
+    return (
+        _part(value, 0)
+        if type(value) in _UNITS
+        else "nothing"
+        if value is _NOTHING
+        else show(value)
+    )
+
+
+def _part(value: Any, at: int) -> str:
+    """Return a sequence, or its part that begins shortly before `at`."""
+    if len(value) <= _AROUND:
+        return show(value)
+    start = max(0, at - _JUST_BEFORE)
+    place = f" from index {start:,} on" if start else ""
+    return f"{show(value[start : start + _AROUND])}{place} ({_count(value)})"
+
+
+def _count(value: Sequence[Any]) -> str:
+    return f"{len(value):,} {_UNITS[type(value)]}{'s' * (len(value) != 1)} in all"
 
 
 def printable(text: str, most: int = MOST_CHARACTERS) -> str:

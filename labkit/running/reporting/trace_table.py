@@ -139,7 +139,7 @@ def _words(value: Any) -> str:
     if type(value) is bytes:
         return value[:_MOST].hex(" ").upper() or "b''"
     if type(value) is Unreadable:
-        return f"({value.kind})"
+        return f"({value.in_short})"
     if type(value) is TextDelta:
         return written(value.text, _MOST)
     if type(value) is ToolCall:
@@ -147,9 +147,16 @@ def _words(value: Any) -> str:
         return f"{index}: {value.name[:_MOST]}({value.arguments[:_MOST]})"
     if type(value) in EVENTS:
         return _event(value)
-    if type(value) is list and any(type(item) in EVENTS for item in value[:_MOST]):
-        return f"[{', '.join(map(_words, value[:_MOST]))}]"
+    if type(value) in (list, tuple) and _has_events(value):
+        words = ", ".join(map(_words, value[:_MOST]))
+        return f"[{words}]" if type(value) is list else f"({words})"
     return written(value, _MOST)
+
+
+def _has_events(items: Sequence[Any]) -> bool:
+    """Return whether events are among the items, or in a list among them."""
+    some = items[:_MOST]
+    return any(type(item) in EVENTS or (type(item) is list and _has_events(item)) for item in some)
 
 
 def _event(event: Any) -> str:

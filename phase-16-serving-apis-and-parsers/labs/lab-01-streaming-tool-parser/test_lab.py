@@ -15,6 +15,7 @@ from labkit.testing import (
     check,
     cut_at,
     expect,
+    expect_long,
     expect_most,
     expect_untouched,
     joined,
@@ -289,11 +290,12 @@ def turned_events(events):
     ]
 
 
-def brings_out(lab, pieces, wanted, *tags):
-    """Whether a long stream gives these events, of which no call waits for the flush."""
+def brings_out(lab, pieces, wanted, call, *tags):
+    """A long stream, described by `call`, must give these events, and no call only at flush."""
     trace = lab.stream(lab.new("StreamingToolParser", *tags), pieces, watch="")
-    right = trace.events == wanted
-    return right and not any(isinstance(event, ToolCall) for event in trace.outputs[-1])
+    expect_long(trace.events, wanted, call)
+    late = [event for event in trace.outputs[-1] if isinstance(event, ToolCall)]
+    expect_long(late, [], f"{call}: the calls returned by flush")
 
 
 def check_lengths(lab, cases):
@@ -542,7 +544,7 @@ def test_index_counts_calls(lab):
     check_streams(lab, "events", [stream * 3 for stream in streams], "whole")
     count = lab.random.randint(1_200, 1_800)
     many = [getattr(event, "index", event) for event in feed(lab, [f * count]).events]
-    expect(many == [*range(count)], True, f"feed({count:,} calls in one piece): their indexes")
+    expect_long(many, [*range(count)], f"feed({count:,} calls in one piece): the indexes")
 
 
 @pytest.mark.task(3)
@@ -743,7 +745,9 @@ def test_index_restarts_after_flush(lab):
         calls = [(("feed", source_of(stream) + end), ("flush",)) for stream, end in streams]
         trace = lab.script(lab.new("StreamingToolParser"), itertools.chain(*calls), watch="")
         wanted = [events_of(stream) for stream, _ in streams]
-        expect(trace.outputs[::2], wanted, trace, "feed returned")
+        pairs = zip(trace.outputs[::2], wanted, strict=True)
+        at = next((2 * number for number, (one, other) in enumerate(pairs) if one != other), None)
+        expect(trace.outputs[::2], wanted, trace, "feed returned", at)
 
     r = lab.random
     ends = ["", "<to", OPEN, OPEN + '{"a":']
@@ -822,8 +826,8 @@ def test_property_linear_in_a_call(lab):
     parts = ['{"code": "🚀\\', *[hostile] * third, '""', ', "plain": "', *[plain] * third, '"']
     parts += [', "rows": [\n', *rows * (third // 2), "[]]}"]
     wanted = [ToolCall(0, "w", "".join(parts)), TextDelta(".")]
-    same = brings_out(lab, [first, *parts, last, "."], wanted, OPEN, "\n" + CLOSE)
-    expect(same, True, f"a call of 3,200,000 characters in {count:,} pieces: one ToolCall")
+    fed = f"a call of 3,200,000 characters in {count:,} pieces"
+    brings_out(lab, [first, *parts, last, "."], wanted, fed, OPEN, "\n" + CLOSE)
 
 
 @pytest.mark.task(4)
@@ -841,8 +845,8 @@ def test_property_linear_in_a_piece(lab):
     keys = '"🚀": 7,' * 12_000
     call = in_tags(f'{{{keys} "name": "w", "arguments": {source}}}', "w", source)
     wanted = [TextDelta(texts), ToolCall(0, "w", source), TextDelta(".")]
-    same = brings_out(lab, [texts + call.source + "."], wanted)
-    expect(same, True, f"{count:,} bodies and a long call in one piece: text and one ToolCall")
+    fed = f"{count:,} bodies that are not calls and a long call in one piece"
+    brings_out(lab, [texts + call.source + "."], wanted, fed)
 
 
 def keeps_little(lab):
@@ -877,5 +881,5 @@ def test_property_linear_in_a_stream(lab):
     count = lab.random.randint(1_600, 2_000)
     texts = ["call(<tool_cal" + (HOSTILE * 2)[:205] + "<tool"] * (20_000 // count - 2)
     wanted = events_of([Part("🚀" + "".join(texts)), GOOD] * count + [Part(".")])
-    same = brings_out(lab, [*["🚀", *texts, GOOD.source] * count, "."], wanted)
-    expect(same, True, f"{count:,} calls in a long text: text and calls in turns")
+    fed = f"{count:,} calls in a long text"
+    brings_out(lab, [*["🚀", *texts, GOOD.source] * count, "."], wanted, fed)

@@ -10,13 +10,16 @@ import pytest
 
 from labkit.testing import (
     Call,
+    Failure,
     check,
     cut,
     decided,
     decoded,
     expect,
+    expect_long,
     expect_most,
     put_in,
+    show,
     small_bytes,
     undecided,
 )
@@ -459,8 +462,8 @@ def test_property_linear(lab):
         trace = feed(lab, data, "flush")
         call = f"{len(data):,} bytes fed one at a time, then flush"
         pieces = without_none(trace.outputs)
-        expect("".join(pieces) == decoded(data), True, call, "text is equal")
-        expect(len(pieces[-1]) <= 3, True, call, "flush returns what was held, 3 bytes at most")
+        expect_long("".join(pieces), decoded(data), call)
+        expect_most(len(pieces[-1]), 3, call, "characters returned by flush: 3 bytes are held")
 
 
 @pytest.mark.task(3)
@@ -501,7 +504,10 @@ def test_utf8_expected_len_rejects_non_bytes(lab):
             return
         message = lab.rejects("utf8_expected_len", value)
         named = str(value) in re.findall(r"-?\d+", message)
-        expect(named, True, f"utf8_expected_len({value})", f"{value} is in {message!r}")
+        if not named:
+            raise Failure(
+                f"a message that contains {value}", show(message), f"utf8_expected_len({value})"
+            )
 
     far = [*WIDE, *some_odd(lab), lab.random.choice(ASCII)]
     check(rule, [65, 256, -1, 1000, -128, *far])

@@ -9,7 +9,16 @@ from functools import cache
 
 import pytest
 
-from labkit.testing import Call, check, chunkings, expect, expect_in, expect_most, expect_untouched
+from labkit.testing import (
+    Call,
+    check,
+    chunkings,
+    expect,
+    expect_in,
+    expect_long,
+    expect_most,
+    expect_untouched,
+)
 
 STOP_SETS = [
     ["b"], ["ab"], ["aab"], ["abab"], ["a", "b"], ["ab", "b"], ["b", "ab"], ["ba", "ab"],
@@ -567,8 +576,8 @@ def test_property_linear(lab):
     new = lab.new("StopStringMatcher", [dash * size + ">", "\n\nUser:"])
     trace = lab.stream(new, pieces, end="", watch="")
     expected = dash * before + start + dash * after + "🚀"
-    right = "".join(trace.outputs) == expected
-    expect(right, True, f"the {len(expected):,} characters up to the stop are emitted")
+    fed = f"{len(pieces):,} pieces, a stop in the last: the emitted text"
+    expect_long("".join(trace.outputs), expected, fed)
     new = lab.new("StopStringMatcher", ["END", "aab"])
     some, weigh = [("feed", char) for char in "Hello, aaa"], Call("weight", None, object=1)
     calls = [*some, weigh, *some * 500, weigh]
@@ -594,8 +603,8 @@ def test_property_long_stop(lab):
         pieces = [alarm[:-1], alarm[-1], text[: len(held)], *text[len(held) :], rest]
         new = lab.new("StopStringMatcher", ["END", held + rest])
         trace = lab.stream(new, pieces, end="", watch="")
-        right = "".join(trace.outputs) == alarm + "x" + char * more
-        expect(right, True, f"the {size + more + 1:,} characters up to the stop are emitted")
+        fed = f"{len(pieces):,} pieces, a stop of {len(held + rest):,} characters: the emitted text"
+        expect_long("".join(trace.outputs), alarm + "x" + char * more, fed)
 
 
 @pytest.mark.task(4)
@@ -805,8 +814,8 @@ def test_property_linear_with_include_stop(lab):
         new = lab.new("StopStringMatcher", ["END", start + rest], include_stop=True)
         pieces = [*"a" * count, start + rest, "c"]
         trace = lab.stream(new, pieces, end="", watch="")
-        right = trace.outputs == [*pieces[:-1], ""]
-        expect(right, True, f"each of {count:,} pieces and the stop are emitted, and no more")
+        fed = f"{count:,} pieces, then a stop, include_stop=True: the output of each"
+        expect_long(trace.outputs, [*pieces[:-1], ""], fed)
 
 
 @pytest.mark.task(4)

@@ -12,9 +12,11 @@ import pytest
 
 from labkit.testing import (
     Call,
+    Failure,
     check,
     decided,
     expect,
+    expect_long,
     expect_most,
     expect_untouched,
     put_in,
@@ -80,9 +82,12 @@ def expected_pieces(reader, prompt, ids):
 
 
 def told(reader, name, prompt, ids):
-    """Return the tokens of a case as bytes, for the report; after the last `|` is the output."""
-    shown = [repr(reader.bytes_of(token_id))[1:] for token_id in (*prompt[-12:], *ids[:30])]
-    return f"{name} {' '.join([*shown[: len(prompt[-12:])], '|', *shown[len(prompt[-12:]) :]])}"
+    """Return the tokens of a case as bytes, for the report: `byte_level, tokens ' a' '!'`."""
+    before, after = (
+        " ".join(repr(reader.bytes_of(token_id))[1:] for token_id in some)
+        for some in (prompt[-12:], ids[:30])
+    )
+    return f"{name}, " + (f"prompt {before}, " if before else "") + f"tokens {after or 'none'}"
 
 
 def push(lab, name, prompt, ids, end=""):
@@ -944,8 +949,7 @@ def test_property_linear(lab):
     pieces = push_all(lab, "byte_fallback", prompt, output)
     before, after = bytes_of(reader, prompt), bytes_of(reader, ids)
     call = f"{len(output):,} tokens of byte_fallback on a prompt of {len(prompt):,}"
-    same = "".join(pieces) == decided(after)[len(decided(before)) :]
-    expect(same, True, call, "text is equal")
+    expect_long("".join(pieces), decided(after)[len(decided(before)) :], call)
 
 
 def grows_little(lab, name, ids):
@@ -993,6 +997,9 @@ def test_property_bounded(lab):
         pieces = push_all(lab, name, tokens(reader, " a"), [*ids, *tokens(reader, *words)])
         call = f"{len(ids):,} tokens of {name} that complete no character, then {''.join(words)!r}"
         whole, early = "".join(pieces), "".join(pieces[: len(ids)])
-        expect(whole.endswith("".join(words[4:])), True, call, "the text after them is right")
+        end = "".join(words[4:])
+        expect_long(whole[-len(end) :], end, f"{call}: the end of the text")
         expect(early.strip(UNFINISHED), "", call, "their text without U+FFFD")
-        expect(least <= len(early) <= len(ids), True, call, "their U+FFFD are emitted")
+        if not least <= len(early) <= len(ids):
+            emitted = f"{least:,} to {len(ids):,} U+FFFD for the tokens without a character"
+            raise Failure(emitted, f"{len(early):,}", call)

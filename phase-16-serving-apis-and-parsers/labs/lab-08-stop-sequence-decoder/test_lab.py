@@ -8,7 +8,16 @@ from functools import partial
 
 import pytest
 
-from labkit.testing import check, decided, decoded, expect, expect_untouched
+from labkit.testing import (
+    Failure,
+    check,
+    decided,
+    decoded,
+    expect,
+    expect_long,
+    expect_most,
+    expect_untouched,
+)
 from mini_vllm.text.events import StopOutput
 
 DECODER = "StopSequenceDecoder"
@@ -784,8 +793,12 @@ def test_property_linear(lab):
     for dashes, shown in (single, first + second), (single + many, first + second + third):
         whole = start + dash * dashes
         held = len(whole) - len(shown)
-        right = whole.startswith(shown) and size <= held <= (size + 4 if dashes == single else size)
-        expect(right, True, trace, f"of {dashes:,} dashes all but {size} are shown")
+        most = size + 4 if dashes == single else size
+        call = f"{len(start):,} characters in a token, then {dashes:,} times {dash!r}: text shown"
+        expect_long(shown, whole[: len(shown)], call)
+        if not size <= held <= most:
+            right = f"{size} characters held" + (f", or up to {most}" if most > size else "")
+            raise Failure(right, f"{held:,}", call)
 
 
 @pytest.mark.task(3)
@@ -807,8 +820,9 @@ def test_property_long_stop(lab):
     trace = lab.script(lab.new("given.Caller", decoder), [*calls, "last"], watch="")
     *texts, last = trace.outputs
     whole = other + "a" * (held + more) + other * 4_000
-    right = "".join(texts) == whole and len(whole) - len("".join(texts[:4])) <= held
-    expect(right, True, trace, "all text before the stop is shown")
+    expect_long("".join(texts), whole, "the text before the stop")
+    late = len(whole) - len("".join(texts[:4]))
+    expect_most(late, held, "the text before the stop", "characters are held before it ends")
     expect(last, StopOutput("", True, long), trace, "the output after the stop")
 
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from labkit.testing import check, cut_at, expect, expect_untouched, joined
+from labkit.testing import (
+    check,
+    cut_at,
+    expect,
+    expect_long,
+    expect_untouched,
+    joined,
+)
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -767,8 +774,8 @@ def test_scanner_of_any_depth(lab):
     pieces = ['{"\\', *hostile, '"":[', *short, *["1234567890"] * len(space), "]", "}"]
     calls = [*(("feed", piece) for piece in pieces), "done"]
     trace = lab.script(lab.new(SCANNER), calls, watch="")
-    same = trace.outputs == [*map(len, pieces), True]
-    expect(same, True, f"an object in {len(pieces):,} pieces: every character belongs, then done")
+    fed = f"an object in {len(pieces):,} pieces, then done: the result of each"
+    expect_long(trace.outputs, [*map(len, pieces), True], fed)
 
 
 @pytest.mark.task(2)
@@ -989,7 +996,9 @@ def test_many_calls_in_one_piece(lab):
     count = lab.random.randint(1_100, 1_300)
     found = feed(lab, [GOOD.source * count]).events
     ends = [event.index for event in found if isinstance(event, CallEnd)]
-    expect(ends == [*range(count)], True, f"feed({count:,} calls in one piece): a CallEnd each")
+    expect_long(
+        ends, [*range(count)], f"feed({count:,} calls in one piece): the index of each CallEnd"
+    )
 
 
 @pytest.mark.task(3)
@@ -1087,7 +1096,7 @@ def test_break_before_the_name_is_text(lab):
             expect(trace.events, [TextDelta(source)], trace)
     source = (OPEN + "x") * lab.random.randint(1_100, 1_300)
     trace = feed(lab, [source])
-    expect(trace.events == [TextDelta(source)], True, f"feed({len(source):,} characters): as text")
+    expect_long(trace.events, [TextDelta(source)], f"feed({len(source):,} characters)")
 
 
 @pytest.mark.task(4)
@@ -1109,7 +1118,7 @@ def test_break_after_the_name_is_malformed(lab):
     count = lab.random.randint(1_100, 1_300)
     found = feed(lab, [(OPEN + '{"name":"f"x' + CLOSE) * count]).events
     ends = [event.index for event in found if isinstance(event, Malformed)]
-    expect(ends == [*range(count)], True, f"feed({count:,} broken calls): a Malformed each")
+    expect_long(ends, [*range(count)], f"feed({count:,} broken calls): the index of each Malformed")
 
 
 @pytest.mark.task(4)
@@ -1301,8 +1310,8 @@ def test_property_splitter_linear(lab):
     pieces = [*["\n " * 40] * count, THINK, *[thought] * count, ANSWER, *[answer] * count]
     trace = lab.stream(lab.new(SPLITTER), pieces, watch="")
     wanted = [ReasoningDelta(thought * count), TextDelta(answer * count)]
-    same = merged(trace.events) == wanted
-    expect(same, True, f"3 x {count:,} pieces: reasoning and an answer")
+    fed = f"{count:,} pieces of white space, {count:,} of reasoning, {count:,} of an answer"
+    expect_long(merged(trace.events), wanted, fed)
 
 
 @pytest.mark.task(4)
@@ -1335,10 +1344,9 @@ def test_property_linear(lab):
         wanted += [TextDelta("".join(texts)), CallStart(index, None, "f")]
         wanted += [ArgsDelta(index, "{}"), CallEnd(index)]
     trace = lab.stream(lab.new(PARSER), pieces, watch="")
-    same = merged(trace.events) == wanted and trace.outputs[-1] == []
-    expect(
-        same, True, f"long calls in {6 * len(hostile):,} pieces, then {calls:,} calls: their events"
-    )
+    fed = f"long calls in {6 * len(hostile):,} pieces, then {calls:,} calls"
+    expect_long(merged(trace.events), wanted, fed)
+    expect_long(trace.outputs[-1], [], f"{fed}: the events of flush")
 
 
 @pytest.mark.task(4)
@@ -1365,4 +1373,4 @@ def test_property_linear_around_the_arguments(lab):
         pieces += some
         wanted += [CallStart(index, None, name), ArgsDelta(index, "{}"), CallEnd(index)]
     trace = lab.stream(lab.new(PARSER), pieces, watch="")
-    expect(trace.events == wanted, True, f"six long calls in {len(pieces):,} pieces: their events")
+    expect_long(trace.events, wanted, f"six long calls in {len(pieces):,} pieces")

@@ -9,7 +9,18 @@ import re
 
 import pytest
 
-from labkit.testing import Call, check, cut, expect, expect_most, expect_untouched, put_in
+from labkit.testing import (
+    Call,
+    Failure,
+    check,
+    cut,
+    expect,
+    expect_long,
+    expect_most,
+    expect_untouched,
+    put_in,
+    show,
+)
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -85,8 +96,11 @@ def payloads(output):
 
 def payload(frame):
     """The contents of a frame; a description of anything else."""
-    if frame[:6] != "data: " or len(frame.splitlines()) != 1:
-        return f"not a frame, which is `data: `, one line, an empty line: {frame!r:.80}"
+    if frame[:6] != "data: ":
+        return f"not a frame, which begins with `data: `: {frame!r:.60}"
+    if len(lines := frame.splitlines()) != 1:
+        end = len(lines[0])
+        return f"not a frame, which is one line: {frame[max(0, end - 25) : end + 25]!r}"
     return DONE if frame[6:] == DONE else loaded(frame[6:])
 
 
@@ -94,8 +108,11 @@ def loaded(line):
     """The line as JSON; a description of anything else."""
     try:
         return json.loads(line)
-    except ValueError:
-        return f"not JSON: {line:.80}"
+    except json.JSONDecodeError as error:
+        around = line[max(0, error.pos - 25) : error.pos + 25]
+        return f"not JSON, {error.msg.removesuffix(' at')} at index {error.pos}: {around!r}"
+    except ValueError as error:
+        return f"not JSON, {error:.80}"
 
 
 def news_of(payload):
@@ -627,10 +644,14 @@ def is_safe(lab, place, text, expected):
         calls += [("error", text)]
     elif PLACES[place]:
         calls += feeds([PLACES[place](text)])
-    trace = run(lab, calls, head=(head[0], 1, head[1]), read=texts_of)
+    trace = run(
+        lab, calls, head=(head[0], 1, head[1]), read=lambda payload: texts_of(payload) or payload
+    )
     read = trace.outputs[-1]
-    found = expected if any(expected in one for one in itertools.chain(*read)) else read
-    expect(found, expected, trace, f"the {place}")
+    texts = itertools.chain(*(own for own in read if isinstance(own, list)))
+    if not any(expected in one for one in texts):
+        frames = f"a frame whose texts contain {show(expected)}"
+        raise Failure(frames, show(read), "", trace, at=len(trace.steps) - 1)
 
 
 def texts_of(payload):
@@ -731,7 +752,7 @@ def returns_each(lab, news):
     """After `start`, each of many events returns its own delta."""
     trace = run(lab, [("start",), *feeds(news)], head=("c", 1, "m"))
     wanted = [[ROLE], *deltas_of(news)]
-    expect(trace.outputs == wanted, True, f"{len(news):,} events", "each returns its own delta")
+    expect_long(trace.outputs, wanted, f"start, then {len(news):,} events: the deltas of each call")
 
 
 def events_of(data):
@@ -1091,12 +1112,12 @@ def test_property_linear_reader(lab):
         ):
             trace = lab.stream(lab.new(READER), pieces, end="", watch="")
             what = f"one event in {len(pieces):,} pieces"
-            expect(trace.outputs[-1] == [event], True, what, "it is read")
+            expect_long(trace.outputs[-1], [event], f"{what}: the output of the last")
         for data, events in (
             ((written + b"\r\n") * size, [line[:40]] * size),
             (b":ab\n" * 13 * size + b"data: a\n\n", ["a"]),
         ):
             trace = lab.stream(lab.new(READER), [data], end="", watch="")
-            expect(trace.outputs == [events], True, f"{len(data):,} bytes at once", "they are read")
+            expect_long(trace.outputs, [events], f"{len(data):,} bytes in one piece")
     grown = growth(lab, lab.new(READER), [("feed", b"data: a\n\n")], 1_000)
     expect_most(grown, 2_000, "1,000 events of 9 bytes", "bytes more in the reader")
