@@ -159,7 +159,7 @@ FAULTS = [
     ("attempts", f"{ATTEMPTS}/attempts.toml", "score = 0\n", "", "missing"),
     ("bugs", "bugs.toml", 'name = "triples"', 'name = "thirds"', "thirds: is taken for triples"),
     ("bugs", "mistakes.py", "@mistake(task=2)\ndef keeps", "@mistake(task=1)\ndef keeps",
-     "its probe keeps is of task 1, and runs only if a test of that task fails"),
+     "its probe keeps is of task 1, and runs only if that task is the first that fails"),
     ("bugs", "mistakes.py", "@mistake(task=1)\ndef space(lab)", "def space(lab)",
      "write its probe `def space(lab)`"),
     ("bugs", "mistakes.py", '== [" "]', '== ["  "]', "its probe space does not return True"),

@@ -412,8 +412,11 @@ LOOP = Result(ResultKind.TIMEOUT, "the test did not end")
     [
         (run_of(OK, OK, **{COST: LOOP}), ["slow", "plain"]),
         (run_of(OK, OK, **{COST: WRONG}), ["plain"]),
-        # A loop without an end is overdue everywhere.
-        (run_of(LOOP, OK, **{COST: LOOP}), ["plain"]),
+        # A loop without an end is overdue everywhere. The report shows the first task alone.
+        (run_of(LOOP, OK, **{COST: LOOP}), []),
+        (run_of(WRONG, OK, **{COST: WRONG}), []),
+        # It also shows a demonstration, which has no mistakes of its own.
+        (run_of(OK, OK, given=WRONG, **{COST: WRONG}), ["plain"]),
         # What is not all written yet is unfinished rather than mistaken.
         (run_of(OK, TWO, test_flush_once=WRONG), []),
     ],

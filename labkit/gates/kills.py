@@ -157,10 +157,10 @@ def _why_not_diagnosed(lab: Lab, bug: Bug, tasks: set[int | None], looks_like: s
     probe = next((probe for probe in read_mistakes(lab.path) if probe.name == bug.name), None)
     if probe is None:
         return f"is taken for no known mistake: write its probe `def {function}(lab)` in {FILE}"
-    if probe.task not in tasks:
+    if not probe.overdue and probe.task != min(filter(None, tasks), default=None):
         return (
             f"is taken for no known mistake: its probe {function} is of task {probe.task}, and "
-            "runs only if a test of that task fails"
+            "runs only if that task is the first that fails"
         )
     return f"is taken for no known mistake: its probe {function} does not return True"
 

@@ -37,13 +37,24 @@ def text(source):
 
 def arguments(lab, source):
     """The arguments of a call that is given these; None unless there is one call and no more."""
-    found = events(lab, OPEN + '{"name":"f","arguments":' + source + "}" + CLOSE)
+    found = events(lab, call_with(source))
     return found[0].arguments if len(found) == 1 and isinstance(found[0], ToolCall) else None
+
+
+def call_with(source):
+    """The source of a call with these arguments."""
+    return OPEN + '{"name":"f","arguments":' + source + "}" + CLOSE
 
 
 def finds_calls(lab):
     """Whether a call in one piece comes out right."""
     return outputs(lab, GOOD) == [[CALL]]
+
+
+def indexes(lab):
+    """The indexes of three calls, the first and the last with the same name."""
+    other = GOOD.replace('"f"', '"g"')
+    return [event.index for event in events(lab, GOOD, other, GOOD)]
 
 
 def is_call(lab, body, name="f", source="{}"):
@@ -90,6 +101,36 @@ def leaks(lab, piece):
     """Whether a parser that was fed nothing holds something, once another was fed the piece."""
     outputs(lab, piece)
     return bool(lab.script(lab.new(PARSER), ["held"], watch="").outputs[0])
+
+
+@mistake(task=1)
+def none_length(lab):
+    """`held_suffix_len` returns None.
+
+    Is there a `return`? Every path through the function returns an int.
+    """
+    return length(lab, "so ") is None or length(lab, "so <") is None
+
+
+@mistake(task=1)
+def always_0(lab):
+    """`held_suffix_len` returns 0 even for a text whose end begins the marker.
+
+    The last character of `so <` begins the tag, so the length is 1. Compare each suffix of the text
+    with the beginning of the marker.
+    """
+    ends = "so <", "<tool", "so <tool_call"
+    return [length(lab, end) for end in ends] == [0, 0, 0] == [length(lab, "aa", "aab")] * 3
+
+
+@mistake(task=1)
+def any_text_counts(lab):
+    """`held_suffix_len` is not 0 for a text whose end does not begin the marker.
+
+    Nothing in `xyz` is in the marker. Compare each suffix of the text with the beginning of the
+    marker; if no suffix is equal, the length is 0.
+    """
+    return length(lab, "xyz") > 0 or length(lab, "") > 0
 
 
 @mistake(task=1)
@@ -186,6 +227,26 @@ def no_events(lab):
     (out,) = outputs(lab, "hi ")
     inner = out if isinstance(out, list) else [out]
     return bool(inner) and all(isinstance(event, str | tuple | dict) for event in inner)
+
+
+@mistake(task=2)
+def emits_again(lab):
+    """The text of earlier pieces is emitted again with each piece.
+
+    Emitted text is final. Keep only the held text, and search the held text and the new piece.
+    """
+    found = ["".join(event.text for event in out) for out in outputs(lab, "ab", "cd")]
+    return found == ["ab", "abcd"]
+
+
+@mistake(task=2)
+def event_per_character(lab):
+    """Each character is emitted as an event of its own.
+
+    The text that a piece makes certain is one `TextDelta`: collect its characters, and append one
+    event.
+    """
+    return outputs(lab, "hi ") == [[TextDelta("h"), TextDelta("i"), TextDelta(" ")]]
 
 
 @mistake(task=2)
@@ -369,6 +430,16 @@ def empty_refused(lab):
 
 
 @mistake(task=3)
+def text_waits_for_the_call(lab):
+    """The text before an open tag is held until the call ends.
+
+    That text is certain as soon as the tag is complete: emit it in the same call of `feed`.
+    """
+    complete = events(lab, "a " + GOOD) == [TextDelta("a "), CALL]
+    return complete and outputs(lab, "a " + OPEN) == [[]]
+
+
+@mistake(task=3)
 def before_call_lost(lab):
     """Text before a call in the same piece is lost.
 
@@ -406,6 +477,31 @@ def no_str_in_a_call(lab):
     trace = lab.stream(lab.new(PARSER), ["hi", GOOD], end="", watch="")
     result = trace.steps[1].result
     return getattr(result, "kind", "") == "type" and "ToolCall" in result.message
+
+
+@mistake(task=3)
+def no_call_event(lab):
+    """A call is emitted as a dict, a tuple or a str, not as an event.
+
+    Import `ToolCall` from `mini_vllm.text.events`, and emit one with the index, the name and the
+    source of the arguments.
+    """
+    (out,) = outputs(lab, GOOD)
+    return isinstance(out, list) and len(out) == 1 and isinstance(out[0], dict | tuple | str)
+
+
+@mistake(task=3)
+def re_serialised(lab):
+    """The arguments are parsed and serialised again, for example by `json.dumps`.
+
+    Use the parsed value only to judge the call. Emit a slice of the body.
+    """
+    again = {'{"x":1}': ('{"x": 1}', "{'x': 1}"), '{ "x": 1e2}': ('{"x":100.0}',)}
+    for source, wrong in again.items():
+        calls = [event for event in events(lab, call_with(source)) if isinstance(event, ToolCall)]
+        if any(call.arguments in wrong for call in calls):
+            return True
+    return False
 
 
 @mistake(task=3)
@@ -451,17 +547,28 @@ def close_tag_starts_over(lab):
     With three newlines, the last two may begin the tag. If a possible tag fails, its end may still
     begin a tag.
     """
-    source = "<" + F + "\n\n\n)"
-    return finds_calls(lab) and events(lab, source, tags=("<", "\n\n)")) == []
+    tags = "<", "\n\n)"
+    if not finds_calls(lab) or events(lab, "<" + F + "\n\n)", tags=tags) != [CALL]:
+        return False
+    return events(lab, "<" + F + "\n\n\n)", tags=tags) == []
 
 
 @mistake(task=3)
-def re_serialised(lab):
-    """The arguments are parsed and serialised again.
+def last_key(lab):
+    """The last `"arguments"` of the body counts, even inside another value.
 
-    Use the parsed value only to judge the call. Emit a slice of the body.
+    Only keys of the outermost object count. Decode member by member, from the start of the body.
     """
-    return arguments(lab, '{"x":1}') == '{"x": 1}' or arguments(lab, '{ "x": 1e2}') == '{"x":100.0}'
+    return is_call(lab, '{"arguments":{"x":1,"arguments":{}},"name":"f"}')
+
+
+@mistake(task=3)
+def braces_in_strings(lab):
+    """The arguments end at a brace inside a string.
+
+    Braces count only outside strings. A JSON decoder returns the place where a value ends.
+    """
+    return arguments(lab, '{"s":"}{"}') == '{"s":"}'
 
 
 @mistake(task=3)
@@ -482,15 +589,6 @@ def nested_key(lab):
             '{"name":"f","arguments":' + inner + "}",
         )
     )
-
-
-@mistake(task=3)
-def braces_in_strings(lab):
-    """The arguments end at a brace inside a string.
-
-    Braces count only outside strings. A JSON decoder returns the place where a value ends.
-    """
-    return arguments(lab, '{"s":"}{"}') == '{"s":"}'
 
 
 @mistake(task=3)
@@ -531,7 +629,16 @@ def index_stays_0(lab):
 
     Count the emitted calls in an attribute.
     """
-    return events(lab, GOOD, GOOD, GOOD) == [CALL] * 3
+    return indexes(lab) == [0, 0, 0]
+
+
+@mistake(task=3)
+def index_by_name(lab):
+    """The index of a call depends on its name: another call of the same name changes it.
+
+    `index` counts all emitted calls of the stream: 0, 1, 2, whatever they call.
+    """
+    return indexes(lab) in ([0, 1, 0], [0, 0, 1])
 
 
 @mistake(task=3)
@@ -551,6 +658,18 @@ def tags_as_patterns(lab):
     A tag may contain any characters: use `re.escape`, or no pattern at all.
     """
     return events(lab, "axb" + F + "cxd", tags=("a.b", "c.d")) == [CALL]
+
+
+@mistake(task=3)
+def only_default_tags(lab):
+    """With other tags than the default tags, no call is found.
+
+    What is made from the tags, such as a pattern, belongs to one parser: make it in `__init__`, not
+    once for all parsers.
+    """
+    tags = "[A]", "[B]"
+    found = events(lab, "a[A]" + F + "[B]b", tags=tags)
+    return finds_calls(lab) and not any(isinstance(event, ToolCall) for event in found)
 
 
 @mistake(task=3)
@@ -585,20 +704,6 @@ def tag_in_half_a_string(lab):
 
 
 @mistake(task=4)
-def shared(lab):
-    """One parser works alone; if two are fed in turns, one emits text of the other.
-
-    All parsers share state in the class or in a default argument. Make it in `__init__`.
-    """
-    if leaks(lab, OPEN + '{"x'):
-        return True
-    pieces = ["<tool", "_call>x"], ["a", GOOD]
-    both = lab.interleave([lab.new(PARSER)] * 2, pieces, "flush")
-    alone = [outputs(lab, *own, end="flush") for own in pieces]
-    return alone[1] == [text("a"), [CALL], []] and both[1].outputs != alone[1]
-
-
-@mistake(task=4)
 def raises_on_bad_json(lab):
     """A body that is not JSON ends the stream with an exception.
 
@@ -616,20 +721,6 @@ def raises_on_other_json(lab):
     if error(lab, BAD) or not finds_calls(lab):
         return False
     return any("Error" in error(lab, OPEN + body + CLOSE) for body in ("{}", "[]", "1", "null"))
-
-
-@mistake(task=4)
-def not_all_errors(lab):
-    """A body that is nested too deep, or has a huge number, ends the stream with an exception.
-
-    `json.loads` raises more than `JSONDecodeError`: try `"[" * 100_000`, and a number of 5,000
-    digits.
-    """
-    if error(lab, BAD) or not finds_calls(lab):
-        return False
-    values = "1" + "0" * 5_000, "[" * 100_000
-    kinds = [error(lab, OPEN + '{"x":' + value + "}" + CLOSE) for value in values]
-    return "RecursionError" in kinds or "ValueError" in kinds
 
 
 @mistake(task=4)
@@ -698,13 +789,12 @@ def any_shape(lab):
 
 
 @mistake(task=4)
-def rescanned(lab):
-    """A body that was not a call is searched for calls.
+def stripped_body(lab):
+    """A body with a no-break space around it counts as JSON.
 
-    Emitted text is final. Continue after the close tag.
+    JSON has four kinds of whitespace, and `json.loads` skips them; `str.strip` removes many more.
     """
-    source = OPEN + "oops " + GOOD
-    return finds_calls(lab) and events(lab, source) == [TextDelta(OPEN + "oops "), CALL]
+    return is_call(lab, "\u00a0" + F) and is_text(lab, "{\u00a0" + F[1:])
 
 
 @mistake(task=4)
@@ -714,6 +804,16 @@ def nan(lab):
     Python reads them, RFC 8259 does not have them. Look at `parse_constant` of `json.loads`.
     """
     return any(arguments(lab, f'{{"x":{value}}}') for value in ("NaN", "Infinity", "-Infinity"))
+
+
+@mistake(task=4)
+def rescanned(lab):
+    """A body that was not a call is searched for calls.
+
+    Emitted text is final. Continue after the close tag.
+    """
+    source = OPEN + "oops " + GOOD
+    return finds_calls(lab) and events(lab, source) == [TextDelta(OPEN + "oops "), CALL]
 
 
 @mistake(task=4)
@@ -733,12 +833,17 @@ def escapes_outside_strings(lab):
 
 
 @mistake(task=4)
-def stripped_body(lab):
-    """A body with a no-break space around it counts as JSON.
+def not_all_errors(lab):
+    """A body that is nested too deep, or has a huge number, ends the stream with an exception.
 
-    JSON has four kinds of whitespace, and `json.loads` skips them; `str.strip` removes many more.
+    `json.loads` raises more than `JSONDecodeError`: try `"[" * 100_000`, and a number of 5,000
+    digits.
     """
-    return is_call(lab, "\u00a0" + F) and is_text(lab, "{\u00a0" + F[1:])
+    if error(lab, BAD) or not finds_calls(lab):
+        return False
+    values = "1" + "0" * 5_000, "[" * 100_000
+    kinds = [error(lab, OPEN + '{"x":' + value + "}" + CLOSE) for value in values]
+    return "RecursionError" in kinds or "ValueError" in kinds
 
 
 @mistake(task=4)
@@ -829,6 +934,20 @@ def index_goes_on(lab):
     `index` is the position in the stream, and after a flush another stream begins.
     """
     return after_flush(lab, GOOD, GOOD) == [ToolCall(1, "f", "{}")]
+
+
+@mistake(task=4)
+def shared(lab):
+    """One parser works alone; if two are fed in turns, one emits text of the other.
+
+    All parsers share state in the class or in a default argument. Make it in `__init__`.
+    """
+    if leaks(lab, OPEN + '{"x'):
+        return True
+    pieces = ["<tool", "_call>x"], ["a", GOOD]
+    both = lab.interleave([lab.new(PARSER)] * 2, pieces, "flush")
+    alone = [outputs(lab, *own, end="flush") for own in pieces]
+    return alone[1] == [text("a"), [CALL], []] and both[1].outputs != alone[1]
 
 
 @mistake(task=4, overdue=["test_property_linear_in_a_piece"])

@@ -53,6 +53,20 @@ def joins(lab):
 
 
 @mistake(task=1)
+def ids_of_earlier_calls(lab):
+    """`encode` also returns the ids of earlier calls.
+
+    Where is the list made? A list of the module, of the class or in a default argument is shared by
+    all calls. Make it in `encode`.
+    """
+    # After all tests such a list is long, and each call copies it: call twice only if it is short.
+    ids = encode(lab, "ab")
+    if len(ids) == 2:
+        ids = encode(lab, "ab")
+    return len(ids) > 3 and list(ids[-2:]) == [97, 98]
+
+
+@mistake(task=1)
 def other_signature(lab):
     """`encode` does not take the argument `add_special_tokens`.
 
@@ -91,12 +105,13 @@ def always_empty(lab):
 
 @mistake(task=1)
 def code_points(lab):
-    """`encode` returns one id for each character: é is one id, and 🚀 is 128640.
+    """`encode` returns one id for each character: é is one id.
 
     `ord` returns code points. An id is a byte, and é has two bytes: which method of `str` returns
     bytes?
     """
-    return encode(lab, "aé🚀") == [97, 233, 0x1F680]
+    ids = encode(lab, "aé🚀")
+    return len(ids) == 3 and list(ids[:2]) == [97, 233]
 
 
 @mistake(task=1)
@@ -274,8 +289,18 @@ def leftover(lab):
     """
     calls = [("decode", [72, 0xF0, 0x9F]), ("decode", [0x9A, 0x80])]
     first, second = lab.script(lab.new("ByteTokenizer"), calls, watch="").outputs
-    alone = decode(lab, [0x9A, 0x80])
-    return first == "H" + BAD and alone == BAD * 2 and second != alone
+    return first in ("H", "H" + BAD) and "🚀" in second
+
+
+@mistake(task=3)
+def text_of_earlier_calls(lab):
+    """`decode` also returns the text of earlier calls.
+
+    Where do you collect the text? What the module, the class or a default argument holds is shared
+    by all calls. Make it in `decode`.
+    """
+    calls = [("decode", [65]), ("decode", [66])]
+    return lab.script(lab.new("ByteTokenizer"), calls, watch="").outputs[1].endswith("AB")
 
 
 @mistake(task=3)
@@ -405,12 +430,12 @@ def real_replacement_removed(lab):
 
 @mistake(task=3, overdue=["test_property_linear_in_one_run", "test_property_linear_in_special_ids"])
 def slice_rest(lab):
-    """The running time of `decode` grows faster than the number of ids.
+    """The running time of `encode` or `decode` grows faster than its input.
 
-    What is copied at each id? `ids[1:]` and `ids.pop(0)` move all remaining ids, and
-    `out = out + more` copies all earlier output.
+    If the failure names a line, begin there. What is copied at each character or id? `ids[1:]` and
+    `ids.pop(0)` move all that remains, and `out = out + more` copies all earlier output.
     """
-    return joins(lab)
+    return encodes(lab) and joins(lab)
 
 
 @mistake(task=4)
@@ -442,6 +467,17 @@ def surrogates_joined(lab):
     """
     kind, _ = refusal(lab, "encode", "a\ud800")
     return kind != "" and encode(lab, "\ud83d\ude80") == ROCKET
+
+
+@mistake(task=4)
+def surrogate_from_one(lab):
+    """The position of a lone surrogate is counted from 1.
+
+    The caller looks at `text[position]`: the first character has position 0, as with `enumerate`.
+    """
+    messages = [refusal(lab, "encode", text)[1] for text in ("aaa\ud800", "aaaaaa\ud800")]
+    first, second = (numbers(message.replace("D800", "")) for message in messages)
+    return "4" in first and "3" not in first and "7" in second and "6" not in second
 
 
 @mistake(task=4)
@@ -508,6 +544,19 @@ def other_error(lab):
     """
     kinds = {refusal(lab, "token_bytes", wrong)[0] for wrong in (300, -7)}
     return bool(kinds & {"KeyError", "IndexError", "OverflowError", "TypeError"})
+
+
+@mistake(task=4)
+def counts_from_one(lab):
+    """The position of an unknown id is counted from 1.
+
+    The caller looks at `ids[position]`, so the first id has position 0, as with `enumerate`.
+    """
+    ids = [65, 66, 67, 68, 69, 70]
+    first, second = (
+        numbers(refusal(lab, "decode", [*ids[:many], 300])[1]) for many in (3, len(ids))
+    )
+    return "4" in first and "3" not in first and "7" in second and "6" not in second
 
 
 @mistake(task=4)

@@ -160,6 +160,21 @@ def init_argument(lab):
 
 
 @mistake(task=2)
+def held_type(lab):
+    """`held` is not a `bytes` object.
+
+    How you keep the bytes is up to you; `held` returns `bytes(...)` of them.
+    """
+    fed(lab, *b"AAAA")
+    whole = waits_for_whole_characters(lab) and fed(lab, 0xE2, 0x41) == ["", BAD + "A"]
+    if not whole or fed(lab, 0xED, 0xA0, 0xFF) != ["", BAD * 2, BAD]:
+        return False
+    shown = held(lab, 0xF0, 0x9F)
+    fed(lab, *b"AAAA")
+    return shown == [0xF0, 0x9F] or "bytearray" in str(shown)
+
+
+@mistake(task=2)
 def shared(lab):
     """A new detokenizer already holds the bytes that another detokenizer was fed.
 
@@ -175,6 +190,15 @@ def shared(lab):
     after = fed(lab, 0x41)
     fed(lab, *b"AAAA")
     return alone == ["A"] and after != alone
+
+
+@mistake(task=2)
+def returns_tuple(lab):
+    """`feed` returns a tuple or a list instead of a str.
+
+    The text alone is returned; `held` shows the held bytes.
+    """
+    return type(fed(lab, 0x41)[0]) in (tuple, list)
 
 
 @mistake(task=2)
@@ -330,6 +354,29 @@ def judged_one_late(lab):
     again, in the same call.
     """
     return fed(lab, 0xE2, 0x41, 0x42)[:2] == ["", BAD] and held(lab, 0xE2, 0x41) == b"A"
+
+
+@mistake(task=2)
+def first_byte_not_held(lab):
+    """A first byte that ends a broken character becomes U+FFFD at once, although it may begin a
+    character.
+
+    E2 C3 A9 is a character that was cut off, followed by an é. After C3 has settled E2, hold C3
+    itself, as after any other byte.
+    """
+    right = fed(lab, 0xE2, 0x41) == ["", BAD + "A"] and waits_for_whole_characters(lab)
+    return right and fed(lab, 0xE2, 0xC3, 0xA9) == ["", BAD * 2, BAD]
+
+
+@mistake(task=2)
+def first_byte_lost(lab):
+    """A first byte that ends a broken character is lost with it.
+
+    E2 C3 A9 is a character that was cut off, followed by an é. After C3 has settled E2, hold C3
+    itself, as after any other byte.
+    """
+    right = fed(lab, 0xE2, 0x41) == ["", BAD + "A"] and waits_for_whole_characters(lab)
+    return right and fed(lab, 0xE2, 0xC3, 0xA9) == ["", BAD, BAD]
 
 
 @mistake(task=2)
@@ -499,16 +546,6 @@ def held_none(lab):
     return held(lab) is None and held(lab, 0xF0) is None
 
 
-@mistake(task=2)
-def held_type(lab):
-    """`held` is not a `bytes` object.
-
-    How you keep the bytes is up to you; `held` returns `bytes(...)` of them.
-    """
-    shown = held(lab, 0xF0, 0x9F)
-    return shown == [0xF0, 0x9F] or "bytearray" in str(shown)
-
-
 @mistake(task=3)
 def no_flush(lab):
     """`flush` returns `""` although a character was cut off.
@@ -517,6 +554,15 @@ def no_flush(lab):
     that a character was cut off?
     """
     return flushed(lab, 0xF0) == ["", ""] and flushed(lab, 0x41, 0xE2, 0x82) == ["A", "", "", ""]
+
+
+@mistake(task=3)
+def flush_always_replaces(lab):
+    """`flush` returns U+FFFD even if nothing is held.
+
+    After a complete character nothing is cut off. Look at the held bytes first.
+    """
+    return flushed(lab, 0x41) == ["A", BAD]
 
 
 @mistake(task=3)
@@ -586,4 +632,4 @@ def redecode_all(lab):
 
     What grows with the stream? The bytes of emitted text are no longer needed.
     """
-    return True
+    return fed(lab, 0xE2, 0x41) == ["", BAD + "A"] and waits_for_whole_characters(lab)

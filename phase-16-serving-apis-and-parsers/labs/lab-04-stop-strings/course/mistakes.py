@@ -45,6 +45,24 @@ def right(lab):
 
 
 @mistake(task=1)
+def always_none(lab):
+    """`feed` returns None, whatever it is fed.
+
+    Is there a `return`? Printing a value does not return it.
+    """
+    return outputs(lab, ["END"], "x", "yz", "E") == [None] * 3
+
+
+@mistake(task=1)
+def returns_none(lab):
+    """`feed` returns None if it has no text to emit.
+
+    Every path through `feed` returns a str; without text to emit it is `""`.
+    """
+    return None in outputs(lab, ["END"], "x", "E")
+
+
+@mistake(task=1)
 def stops_are_none(lab):
     """`_stops` is None instead of a list.
 
@@ -60,15 +78,6 @@ def drops_all(lab):
     A stop contains itself. In which part of it must no other stop end?
     """
     return kept_stops(lab) == [] and outputs(lab, ["END"], "E", "ND") == ["E", "ND"]
-
-
-@mistake(task=1)
-def returns_none(lab):
-    """`feed` returns None if it has no text to emit.
-
-    Every path through `feed` returns a str; without text to emit it is `""`.
-    """
-    return None in outputs(lab, ["END"], "x", "E")
 
 
 @mistake(task=1)
@@ -98,6 +107,25 @@ def held_is_a_list(lab):
     """
     trace = run(lab, ["END"], "aE", "N", watch="held")
     return trace.outputs == ["a", ""] and trace.held == [["E"], ["E", "N"]]
+
+
+@mistake(task=1)
+def text_in_lower_case(lab):
+    """The text is compared in lower case, so a stop with capital letters never begins.
+
+    Stops are compared character by character: `E` begins `END`, and `e` does not. Change the case
+    of neither.
+    """
+    return outputs(lab, ["END"], "xE") == ["xE"] and outputs(lab, ["end"], "xE") == ["x"]
+
+
+@mistake(task=1)
+def holds_other_case(lab):
+    """Case is ignored: `e` is held for the stop `END`.
+
+    Stops are compared character by character, exactly as they are.
+    """
+    return outputs(lab, ["END"], "xE", "b") == ["x", "Eb"] and outputs(lab, ["END"], "xe") == ["x"]
 
 
 @mistake(task=1)
@@ -213,6 +241,27 @@ def holds_the_shortest(lab):
     the stop completes?
     """
     return outputs(lab, ["aab"], "a", "a", "a", "c") == ["", "a", "a", "ac"]
+
+
+@mistake(task=2)
+def matched_of_the_class(lab):
+    """A new matcher has already matched, because another matcher has.
+
+    `self.name = ...` belongs to one matcher; a name in the class body or the module belongs to all.
+    Set the state of a stream in `__init__`.
+    """
+    outputs(lab, ["END"], "END")
+    text, matched = outputs(lab, ["XYZ"], "a", "?")
+    return text == "" and type(matched) is str and matched != "XYZ"
+
+
+@mistake(task=2)
+def ignores_case(lab):
+    """Case is ignored: `end` completes the stop `END`.
+
+    Stops are compared character by character, exactly as they are.
+    """
+    return outputs(lab, ["END"], "aendb", "?") in (["a", "END"], ["a", "end"])
 
 
 @mistake(task=2)
@@ -375,11 +424,11 @@ def tie_by_list_order(lab):
 
 @mistake(task=3, overdue=["test_property_long_stop", "test_property_linear_with_include_stop"])
 def tries_prefixes(lab):
-    """A piece takes longer, the longer a stop is, however short the piece is.
+    """The work grows too fast with the length of a stop: in the constructor, or for each piece.
 
-    The prefix at the end of the text depends on the prefix that was there one character earlier.
-    Begin with the longest prefix that fits into the held text and the new piece, and stop at the
-    first with which the text ends.
+    If the failure names a line, begin there. The prefix at the end of the text depends on the
+    prefix that was there one character earlier. Begin with the longest prefix that fits into the
+    held text and the new piece, and stop at the first with which the text ends.
     """
     return right(lab)
 

@@ -2,7 +2,7 @@
 look at; the probe returns whether the code gives the answers that this mistake gives.
 """
 
-from labkit.testing import mistake
+from labkit.testing import error_of, mistake
 from mini_vllm.text.events import TextDelta
 
 EOS = 257
@@ -97,13 +97,66 @@ def poured(lab, end=("feed", EOS)):
     return [ended(lab, ids, stops, end)[0] for ids, stops in HELD]
 
 
+def is_a_method(lab, name):
+    """Whether an attribute of the pipeline is a method, so that its value cannot be read."""
+    (step,) = lab.script(pipeline(lab), [name], "").steps
+    return getattr(step.result, "kind", "") == "method"
+
+
+def right(lab):
+    """Whether short streams are right, so that only the cost can be wrong."""
+    return poured(lab) == RIGHT and reason(lab, "a") == "stop"
+
+
+@mistake(task=1)
+def takes_no_parts(lab):
+    """`__init__` does not take the three parts that callers pass in.
+
+    Keep the `def` line of the starter. The pipeline makes no parts: it stores the three that it is
+    passed.
+    """
+    kind, message = error_of(fed, lab, b"A")
+    return kind == "TypeError" and "__init__() takes" in message
+
+
+@mistake(task=1)
+def makes_its_parts(lab):
+    """The pipeline makes its parts itself, by names that its file does not have.
+
+    The parts are passed in, as `detokenizer`, `stop_matcher` and `tool_parser`: store those three,
+    and import nothing from other labs.
+    """
+    kind, message = error_of(fed, lab, b"A")
+    parts = "StreamingDetokenizer", "StopStringMatcher", "StreamingToolParser"
+    return kind == "NameError" and any(f"'{part}' is not defined" in message for part in parts)
+
+
 @mistake(task=1)
 def returns_text(lab):
     """`feed` returns text, not events.
 
     The tool parser makes the events. What does it return, and what do you do with that?
     """
-    return fed(lab, b"A")[0] == "A"
+    return fed(lab, b"A")[0] in ("A", ["A"])
+
+
+@mistake(task=1)
+def always_nothing(lab):
+    """`feed` returns `[]` for every token, even if its text is certain.
+
+    Pass the id to the detokenizer, its text to the matcher, and the matcher's text to the parser:
+    which of these values does `feed` return?
+    """
+    return fed(lab, b"A B, C.") == [[]] * 7
+
+
+@mistake(task=1)
+def ends_at_once(lab):
+    """The stream ends at its first token: for every later token, `feed` returns `[]`.
+
+    Which condition makes `feed` return `[]`, and is it true after the first token?
+    """
+    return fed(lab, b"ABA") == [A, [], []]
 
 
 @mistake(task=1)
@@ -122,6 +175,16 @@ def returns_nothing(lab):
     `feed` must return the events that the tool parser returns: is there a `return`?
     """
     return fed(lab, b"AB") == [None, None] and held(lab, b"<")["tool_parser"] == "<"
+
+
+@mistake(task=1)
+def goes_around_both(lab):
+    """The text goes around the matcher and the parser: the beginnings of stops and tags are shown
+    at once.
+
+    Follow the picture in the README: each layer reads the output of the layer before it.
+    """
+    return fed(lab, b"E<", ["END"]) == [[TextDelta("E")], [TextDelta("<")]]
 
 
 @mistake(task=1)
@@ -180,6 +243,15 @@ def every_special_ends(lab):
 
 
 @mistake(task=1)
+def held_is_a_method(lab):
+    """`held` is a method, but callers read it without a call.
+
+    In the starter it has the decorator `@property`: put it back.
+    """
+    return is_a_method(lab, "held")
+
+
+@mistake(task=1)
 def held_bytes_as_text(lab):
     """`held["detokenizer"]` is text.
 
@@ -195,6 +267,15 @@ def held_leaves_empty_out(lab):
     All three keys are always there. What is the value for a layer that holds nothing?
     """
     return held(lab, b"A") == {} and held(lab, b"<") == {"tool_parser": "<"}
+
+
+@mistake(task=2)
+def reason_is_a_method(lab):
+    """`finish_reason` is a method, but callers read it without a call.
+
+    In the starter it has the decorator `@property`: put it back.
+    """
+    return is_a_method(lab, "finish_reason")
 
 
 @mistake(task=2)
@@ -580,14 +661,15 @@ def copies_held(lab):
     While a call is open the parser holds all of it, and each read of `held` copies that text. Do
     not read `held` inside `feed`.
     """
-    return True
+    return right(lab)
 
 
 @mistake(task=3, overdue=["test_property_linear_text", "test_property_linear_call"])
 def recount(lab):
-    """Each token of a long text takes longer than the one before.
+    """The pipeline collects text or events, so each token of a long text takes longer than the one
+    before.
 
-    What do you collect as the stream goes on, and look through or copy at every token? To know
+    What grows as the stream goes on, and is looked through or copied at every token? To know
     whether a call was emitted, one boolean is enough.
     """
-    return True
+    return right(lab)
