@@ -45,7 +45,17 @@ def none_for_nothing(lab):
 
     A path through `push` that ends without `return` returns None. Return `""` there.
     """
-    return None in pushed(lab, LEVEL, "a", *FACE)
+    return None in pushed(lab, LEVEL, "a", " the")
+
+
+@mistake(task=1)
+def same_text_always(lab):
+    """`push` returns the same text for every token.
+
+    The text depends on the token: `decode` of the tokenizer shows it.
+    """
+    first, *others = pushed(lab, LEVEL, "a", " the", "!")
+    return first != "" and others == [first] * 2
 
 
 @mistake(task=1)
@@ -168,6 +178,15 @@ def decode_all(lab):
 
 
 @mistake(task=2)
+def none_while_held(lab):
+    """`push` returns None while a character is unfinished.
+
+    A path through `push` that ends without `return` returns None. Return `""` there.
+    """
+    return None in pushed(lab, LEVEL, "a", *FACE)
+
+
+@mistake(task=2)
 def no_guard(lab):
     """A face in three tokens is U+FFFD and then nothing.
 
@@ -175,7 +194,8 @@ def no_guard(lab):
     empty. If the text ends in U+FFFD, is its last character certain?
     """
     outputs = pushed(lab, LEVEL, *FACE)
-    return outputs[0] == BAD and "\U0001fae8" not in "".join(outputs)
+    whole = pushed(lab, LEVEL, "a", " the") == ["a", " the"]
+    return whole and outputs[0] == BAD and "\U0001fae8" not in "".join(outputs)
 
 
 @mistake(task=2)
@@ -227,12 +247,31 @@ def settles_too_much(lab):
     return pushed(lab, LEVEL, *FACE)[-1] == "\U0001fae8" and "".join(outputs).count(BAD) > 1
 
 
+@mistake(task=2)
+def waits_for_ever(lab):
+    """Bytes that complete no character are never emitted, however many they are.
+
+    How many tokens can an unfinished character have? Older tokens are certain.
+    """
+    return pushed(lab, FALLBACK, *[b"\xff"] * 40) == [""] * 40
+
+
+@mistake(task=2)
+def waits_too_long(lab):
+    """A U+FFFD that the model wrote is held for more than three further tokens of text.
+
+    How many tokens can an unfinished character have? With one token more, the oldest is certain.
+    """
+    outputs = pushed(lab, LEVEL, *bytes_of(BAD * 3), "!")
+    return "".join(outputs[:6]) == "" and "".join(outputs) == BAD * 3 + "!"
+
+
 @mistake(task=3)
 def no_context(lab):
-    """The first word after a prompt has lost its space.
+    """The prompt has no effect: the output is decoded as if it were the start of the text.
 
-    At the start of a text, `decode` may take a space away. Let the window begin with tokens of the
-    prompt, and treat their text as emitted.
+    A character that the prompt has begun is then lost, and so is the space of the first word. Let
+    the window begin with tokens of the prompt, and treat their text as emitted.
     """
     return pushed(lab, FALLBACK, " a", " the", prompt=[" the"]) == ["a", " the"]
 
@@ -253,9 +292,22 @@ def drops_the_prompts_character(lab):
     Tokens that are unfinished at the end of the prompt are held for the output. Their U+FFFD does
     not count as emitted text.
     """
-    return pushed(lab, LEVEL, b"\xa0", "a", prompt=["a", b"\xe4", b"\xbd"])[1:] == ["a"] and pushed(
-        lab, LEVEL, b"\xa0", prompt=["a", b"\xe4", b"\xbd"]
-    ) in ([""], [BAD])
+    prompt = ["a", b"\xe4", b"\xbd"]
+    first, then = pushed(lab, LEVEL, b"\xa0", "a", prompt=prompt)
+    whole = pushed(lab, LEVEL, *prompt, b"\xa0")[-1] == "你"
+    return whole and (first, then) in (("", "a"), (BAD, "a"), ("", BAD + "a"))
+
+
+@mistake(task=3)
+def prompt_window_cuts(lab):
+    """A U+FFFD of the prompt is emitted: the window of its last tokens begins inside a character.
+
+    Begin the window at the beginning of a character. Try a few beginnings: which of the texts has
+    no U+FFFD?
+    """
+    ends = [[*bytes_of("🙂" * 3), *["a"] * count, b"\xe4", b"\xbd"] for count in range(4)]
+    cut = [pushed(lab, LEVEL, b"\xa0", prompt=prompt) == [BAD + "你"] for prompt in ends]
+    return any(cut) and pushed(lab, LEVEL, b"\xa0", prompt=[b"\xe4", b"\xbd"]) == ["你"]
 
 
 @mistake(task=3)
@@ -317,12 +369,3 @@ def flush_repeats(lab):
     new = lab.new("IncrementalDetokenizer", lab.new("given.tokenizer", LEVEL), [])
     calls = [("push", *ids_of(lab, LEVEL, [b"\xf0"])), ("flush",), ("flush",)]
     return lab.script(new, calls, watch="").outputs == ["", BAD, BAD]
-
-
-@mistake(task=4)
-def waits_for_ever(lab):
-    """Bytes that complete no character are never emitted, however many they are.
-
-    How many tokens can an unfinished character have? Older tokens are certain.
-    """
-    return pushed(lab, FALLBACK, *[b"\xff"] * 40) == [""] * 40

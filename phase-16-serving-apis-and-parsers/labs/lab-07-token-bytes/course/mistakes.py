@@ -93,6 +93,44 @@ def no_table(lab):
 
 
 @mistake(task=1)
+def known_kind_raises(lab):
+    """`token_bytes` raises for a kind that it knows.
+
+    Begin with `byte_level` and the token `a`, whose bytes are `b"a"`.
+    """
+    kinds = ("byte_level", "byte_fallback")
+    return all(raised(lab, ["a"], kind) for kind in kinds)
+
+
+@mistake(task=1)
+def same_bytes_always(lab):
+    """The table has the same bytes for every id, whatever its token is.
+
+    Begin with the token `a`, whose bytes are `b"a"`. An id without a token has None.
+    """
+    first, *others = level(lab, "a", "b", None)
+    return others == [first] * 2 and first is not None
+
+
+@mistake(task=1)
+def no_bytes(lab):
+    """The table has no bytes, not even for a token of plain text.
+
+    Begin with the token `a`, whose bytes are `b"a"`. Only an id without a token has None.
+    """
+    return level(lab, "a") == [None]
+
+
+@mistake(task=1)
+def empty_is_text(lab):
+    """An empty token stays a `str`: the table has `""`, not `b""`.
+
+    `token and ...` returns the token itself if it is empty. Ask `token is None`.
+    """
+    return level(lab, "", "a") == ["", b"a"]
+
+
+@mistake(task=1)
 def ids_shift(lab):
     """Ids without a token are left out, so every later id means another token.
 
@@ -396,6 +434,16 @@ def try_decode(lab):
     be. Distinguish the two: hold only the beginning of a character at the very end.
     """
     return joins_characters(lab) and run(lab, 6, 0, 0, 8, 0) == [""] * 5
+
+
+@mistake(task=2)
+def holds_bad_bytes(lab):
+    """A byte that begins no character is held, though no later byte can help.
+
+    A strict `decode` also fails on bytes that never become a character. Hold only the beginning of
+    a character at the very end.
+    """
+    return joins_characters(lab) and run(lab, 3) == run(lab, 6) == [""]
 
 
 @mistake(task=2)
@@ -871,4 +919,5 @@ def slow_stream(lab):
     Which of your values grows, and is copied or read again for each token? Join pieces once, and
     read a prompt from its end.
     """
-    return True
+    right = is_right_but_for_bad_bytes(lab) and run(lab, 6, 1, 0) == [BAD, "", BAD + "a"]
+    return right and level(lab, "Ġa") == [b" a"]

@@ -84,7 +84,7 @@ def decodes_here(lab):
 
     An id is neither a character nor a byte: `self._detokenizer.feed(token_id)` returns its text.
     """
-    alone = (["Ã", "©"], [BAD, BAD])
+    alone = (["Ã", "©"], [BAD, BAD], ["195", "169"])
     return texts(lab, [0xC3, 0xA9]) in alone and texts(lab, [256], [b"ab"]) != ["ab"]
 
 
@@ -96,6 +96,34 @@ def holds_everything(lab):
     """
     ended = texts(lab, [97, 98, EOS], stop_token_ids=[EOS])
     return ended == ["", "", "ab"]
+
+
+@mistake(task=1)
+def shows_nothing(lab):
+    """`process` returns no text, even for a whole character.
+
+    `self._detokenizer.feed(token_id)` returns the text of a token. If no stop is given, return it
+    at once.
+    """
+    return outputs(lab, b"ab") == [StopOutput("")] * 2
+
+
+@mistake(task=1)
+def ends_at_once(lab):
+    """The text ends with its first token, although no stop is given.
+
+    `stopped` is True only if a stop has ended the text. Until then, return `StopOutput(text)`.
+    """
+    return outputs(lab, b"ab")[0].stopped is True
+
+
+@mistake(task=1)
+def all_text_again(lab):
+    """Each output has all text so far, not only the new text.
+
+    Emitted text must not be emitted again: remove it from your buffer.
+    """
+    return texts(lab, b"abc") == ["a", "ab", "abc"]
 
 
 @mistake(task=1)
@@ -252,14 +280,13 @@ def holds_nothing(lab):
 
 
 @mistake(task=2)
-def held_lost(lab):
-    """Held text is lost when the text ends.
+def held_shown_twice(lab):
+    """Held text is emitted, and later emitted again.
 
-    At the end no stop can complete any more: the held text is ordinary text, and precedes the
-    U+FFFD of a cut-off character.
+    Text that you return is no longer held: remove it from your buffer in the same step.
     """
-    lost = texts(lab, [*b"aEN", EOS], stops=["END"], stop_token_ids=[EOS]) == ["a", "", "", ""]
-    return lost and ends_at_strings(lab)
+    shown = "".join(texts(lab, b"aENxy", stops=["END"]))
+    return texts(lab, b"ab") == ["a", "b"] and shown.startswith("aENx") and "EN" in shown[3:]
 
 
 @mistake(task=2)
@@ -299,6 +326,54 @@ def restart(lab):
     """
     leaks = texts(lab, b"aaab", stops=["aab"])[2] in ("aa", "aaa")
     return leaks and texts(lab, b"##c", stops=["###"]) == ["", "", "##c"]
+
+
+@mistake(task=2)
+def fixed_window(lab):
+    """The length of the longest stop, less one, is always held, even if no stop has begun.
+
+    Hold only the suffix of the text that begins a stop. Usually there is none.
+    """
+    return texts(lab, b"abcd", stops=["END"]) == ["", "", "a", "b"]
+
+
+@mistake(task=2)
+def holds_the_token(lab):
+    """If a stop may begin in a token, the whole token is held.
+
+    Of `the E` only the `E` can become part of `END`.
+    """
+    return texts(lab, [256, 33], [b"the E"], stops=["END"]) == ["", "the E!"]
+
+
+@mistake(task=2)
+def visible_held(lab):
+    """Text is held that may become a visible stop.
+
+    It is shown whether the stop completes or not. Only hidden stops have something to hide.
+    """
+    shown = texts(lab, b"aENDb", visible_stops=["END"])
+    return shown == ["a", "", "", "END", ""] and ends_at_strings(lab)
+
+
+@mistake(task=2)
+def visible_is_hidden(lab):
+    """A visible stop string is not shown.
+
+    The text runs through the stop's last character. How much of the stop is in this token, and how
+    much has been emitted?
+    """
+    return texts(lab, [256], [b"aENDb"], visible_stops=["END"]) == ["a"]
+
+
+@mistake(task=2)
+def visible_misses(lab):
+    """A visible stop string is missed if tokens cut it.
+
+    Nothing is held for a visible stop, but remember its beginning after you have shown it.
+    """
+    missed = reason(lab, b"aEND", visible_stops=["END"]) is None
+    return missed and reason(lab, [256], [b"aENDb"], visible_stops=["END"]) == "END"
 
 
 @mistake(task=2)
@@ -348,51 +423,14 @@ def first_of_ties(lab):
 
 
 @mistake(task=2)
-def visible_held(lab):
-    """Text is held that may become a visible stop.
+def held_lost(lab):
+    """Held text is lost when the text ends.
 
-    It is shown whether the stop completes or not. Only hidden stops have something to hide.
+    At the end no stop can complete any more: the held text is ordinary text, and precedes the
+    U+FFFD of a cut-off character.
     """
-    shown = texts(lab, b"aENDb", visible_stops=["END"])
-    return shown == ["a", "", "", "END", ""] and ends_at_strings(lab)
-
-
-@mistake(task=2)
-def visible_is_hidden(lab):
-    """A visible stop string is not shown.
-
-    The text runs through the stop's last character. How much of the stop is in this token, and how
-    much has been emitted?
-    """
-    return texts(lab, [256], [b"aENDb"], visible_stops=["END"]) == ["a"]
-
-
-@mistake(task=2)
-def visible_misses(lab):
-    """A visible stop string is missed if tokens cut it.
-
-    Nothing is held for a visible stop, but remember its beginning after you have shown it.
-    """
-    missed = reason(lab, b"aEND", visible_stops=["END"]) is None
-    return missed and reason(lab, [256], [b"aENDb"], visible_stops=["END"]) == "END"
-
-
-@mistake(task=2)
-def fixed_window(lab):
-    """The length of the longest stop, less one, is always held, even if no stop has begun.
-
-    Hold only the suffix of the text that begins a stop. Usually there is none.
-    """
-    return texts(lab, b"abcd", stops=["END"]) == ["", "", "a", "b"]
-
-
-@mistake(task=2)
-def holds_the_token(lab):
-    """If a stop may begin in a token, the whole token is held.
-
-    Of `the E` only the `E` can become part of `END`.
-    """
-    return texts(lab, [256, 33], [b"the E"], stops=["END"]) == ["", "the E!"]
+    lost = texts(lab, [*b"aEN", EOS], stops=["END"], stop_token_ids=[EOS]) == ["a", "", "", ""]
+    return lost and ends_at_strings(lab)
 
 
 @mistake(task=2)
@@ -404,6 +442,17 @@ def strings_first(lab):
     """
     options = {"stops": ["END"], "visible_stop_token_ids": [68]}
     return outputs(lab, b"aEND", **options)[-1] == StopOutput("", True, "END")
+
+
+@mistake(task=2)
+def held_after_the_end(lab):
+    """`held` is not empty after an end.
+
+    The held text was emitted, or it was the beginning of the stop: nothing is held any more.
+    """
+    left = [held(lab, b"aEND", stops=["END"]),
+            held(lab, [*b"aE", EOS], stops=["END"], stop_token_ids=[EOS])]  # fmt: skip
+    return any(isinstance(text, str) and text for text in left) and ends_at_strings(lab)
 
 
 @mistake(task=2)
@@ -428,23 +477,24 @@ def visible_token_around_the_stops(lab):
 
 
 @mistake(task=2)
+def held_is_a_method(lab):
+    """`held` is a method, and it is read without a call.
+
+    In the starter it has `@property` above it: put that back.
+    """
+    try:
+        return "is a method" in str(held(lab, b"a", stops=["END"]))
+    except AssertionError as failure:
+        return "is a method" in str(failure)
+
+
+@mistake(task=2)
 def held_of_the_detokenizer(lab):
     """`held` returns the bytes that the detokenizer holds.
 
     They are in `detokenizer.held`. Here `held` is the text that may become a hidden stop, a str.
     """
     return held(lab, [97, *HALF], stops=["END"]) == bytes(HALF)
-
-
-@mistake(task=2)
-def held_after_the_end(lab):
-    """`held` is not empty after an end.
-
-    The held text was emitted, or it was the beginning of the stop: nothing is held any more.
-    """
-    left = [held(lab, b"aEND", stops=["END"]),
-            held(lab, [*b"aE", EOS], stops=["END"], stop_token_ids=[EOS])]  # fmt: skip
-    return any(isinstance(text, str) and text for text in left) and ends_at_strings(lab)
 
 
 @mistake(task=2)
@@ -509,7 +559,8 @@ def silent_after_the_end(lab):
     The last output must always say that the text has ended: return one StopOutput("", True,
     reason), and take no token.
     """
-    return many(lab, [97, EOS], [98], stop_token_ids=[EOS])[-1] == ([], 0)
+    ended = many(lab, [97, EOS], [98], stop_token_ids=[EOS])[-1]
+    return ends_at_tokens(lab) and ended == ([], 0)
 
 
 @mistake(task=3)

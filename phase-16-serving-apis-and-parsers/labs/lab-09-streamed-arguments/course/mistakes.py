@@ -85,9 +85,73 @@ def split(lab, *pieces, inside=False, end=""):
     return lab.stream(lab.new(SPLITTER, **options), pieces, end=end, watch="").events
 
 
+def fed(lab, make, *pieces, end):
+    """The output of each call: the pieces are fed, and `end` is called if it is not ""."""
+    return lab.stream(lab.new(make), pieces, end=end, watch="").outputs
+
+
+def strings_for_events(lab, make):
+    """Whether text is returned as a string, in a list or alone."""
+    (output,) = fed(lab, make, "a", end="")
+    return output == "a" or output == ["a"]
+
+
+def splits(lab):
+    """Whether reasoning is separated, at once and character by character."""
+    source = "<think>a</think>b"
+    right = [ReasoningDelta("a"), TextDelta("b")]
+    return split(lab, source) == right == split(lab, *source)
+
+
 def error(lab, make, *pieces):
     """The kind of exception that the pieces lead to, or ""."""
     return error_of(lab.stream, lab.new(make), pieces, end="", watch="")[0]
+
+
+@mistake(task=1)
+def splitter_returns_none(lab):
+    """`feed` of the splitter returns None.
+
+    Every path through `feed` needs a `return` with a list of events.
+    """
+    return None in fed(lab, SPLITTER, "a", "<think>a", "", end="")
+
+
+@mistake(task=1)
+def splitter_returns_text(lab):
+    """The splitter returns strings instead of events.
+
+    Text is emitted as `TextDelta(text)`, and reasoning as `ReasoningDelta(text)`.
+    """
+    return strings_for_events(lab, SPLITTER)
+
+
+@mistake(task=1)
+def splitter_says_nothing(lab):
+    """The splitter emits no event, not even for plain text.
+
+    Begin with a stream without a tag: `a` is the answer, a `TextDelta`, at once.
+    """
+    return split(lab, "a", end="flush") == split(lab, "<think>a</think>b", end="flush") == []
+
+
+@mistake(task=1)
+def splitter_holds_everything(lab):
+    """The splitter emits nothing before the end of the stream.
+
+    Text is certain as it arrives, except a possible start of a tag: emit it at once.
+    """
+    early = split(lab, "a") + split(lab, "<think>a</think>b")
+    return early == [] and split(lab, "a", end="flush") != []
+
+
+@mistake(task=1)
+def all_is_reasoning(lab):
+    """All text is emitted as reasoning, even without an open tag.
+
+    Only a stream that begins with the open tag begins with reasoning. Other text is the answer.
+    """
+    return split(lab, "a") == [ReasoningDelta("a")]
 
 
 @mistake(task=1)
@@ -449,6 +513,15 @@ def none_for_nothing(lab):
     Every path through `feed` needs a `return` with a list.
     """
     return None in lab.stream(lab.new(PARSER), ["a", "", "<"], end="", watch="").outputs
+
+
+@mistake(task=3)
+def returns_text(lab):
+    """`feed` returns strings instead of events.
+
+    Text is emitted as `TextDelta(text)`.
+    """
+    return strings_for_events(lab, PARSER)
 
 
 @mistake(task=3)
@@ -955,4 +1028,4 @@ def rescan(lab):
     Keep held text in a list of pieces, and read each character once. `self._held += text` copies
     everything.
     """
-    return True
+    return scans(lab) and finds_calls(lab) and splits(lab)

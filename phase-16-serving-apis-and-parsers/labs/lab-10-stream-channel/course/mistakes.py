@@ -1,6 +1,6 @@
 """The common mistakes of this lab, each with a probe that answers to it alone."""
 
-from labkit.testing import mistake
+from labkit.testing import Call, mistake
 from mini_vllm.text.events import Chunk
 
 A, B, C = ("push", "a", 1), ("push", "b", 2), ("push", "c", 3)
@@ -56,6 +56,28 @@ def always_none(lab):
 
 
 @mistake(task=1)
+def shared(lab):
+    """A chunk that is pushed to one channel can be read from another.
+
+    State in the class or in a default argument is shared by all channels. Create it in `__init__`,
+    on `self`.
+    """
+    new = [lab.new("given.Ends", lab.new("Channel", 9)) for _ in range(2)]
+    empty = [Call("try_pop", (), object=1)] * 500
+    calls = [*empty, Call("push", ("a", 1), object=0), Call("try_pop", (), object=1)]
+    return lab.script(new, calls, watch="").outputs[-1] == CHUNK_A
+
+
+@mistake(task=1)
+def chunk_from_nothing(lab):
+    """`try_pop` returns a chunk, although none has been pushed.
+
+    While no chunk is unread, it returns None.
+    """
+    return called(lab, 9, POP)[0] is not None
+
+
+@mistake(task=1)
 def always_joins(lab):
     """Chunks are joined although there is room for both.
 
@@ -107,6 +129,15 @@ def stays_in_the_channel(lab):
     Take a chunk out of the channel when you return it.
     """
     return read(lab, 9, A, B) == [CHUNK_A] * 3
+
+
+@mistake(task=1)
+def last_again_and_again(lab):
+    """The chunk that was pushed last is read again and again, and the others never.
+
+    Keep every unread chunk, in order. Take the oldest out of the channel when you return it.
+    """
+    return read(lab, 9, A, B) == [CHUNK_B] * 3
 
 
 @mistake(task=1)
@@ -262,7 +293,7 @@ def push_waits(lab):
     Does it wait until a chunk is read, or for a lock that it holds itself? The writer serves many
     readers and must not wait for any of them: join the chunk to the last one.
     """
-    return True
+    return carries(lab)
 
 
 @mistake(task=2)
@@ -320,6 +351,27 @@ def oldest_only(lab):
 
 
 @mistake(task=2)
+def ids_out_of_order(lab):
+    """Joined chunks have their ids in another order than their text.
+
+    The ids of the new chunk follow those of the old one, as its text does.
+    """
+    joined = read(lab, 1, A, B, C)[0]
+    ids = joined.token_ids
+    return joined.text == "abc" and ids != (1, 2, 3) and sorted(ids) == [1, 2, 3]
+
+
+@mistake(task=2)
+def text_out_of_order(lab):
+    """Joined chunks have their text in the wrong order.
+
+    The text of the new chunk follows that of the old one.
+    """
+    text = read(lab, 1, A, B, C)[0].text
+    return text != "abc" and sorted(text) == ["a", "b", "c"]
+
+
+@mistake(task=2)
 def last_ids_only(lab):
     """Joined chunks have all of their text, but only some of their ids.
 
@@ -327,6 +379,17 @@ def last_ids_only(lab):
     """
     joined = read(lab, 1, A, B, C)[0]
     return joined.text == "abc" and joined.token_ids != (1, 2, 3)
+
+
+@mistake(task=2)
+def loses_a_chunk(lab):
+    """If the channel is full, a chunk is lost.
+
+    The reader would miss a part of the text without noticing. Join the new chunk to the last one.
+    """
+    chunks = read(lab, 1, A, B, C)
+    text = "".join(chunk.text for chunk in chunks if chunk is not None)
+    return called(lab, 1, A, B, C) == [True] * 3 and text in ("ab", "ac", "bc", "a", "b", "c", "")
 
 
 @mistake(task=2)
@@ -400,7 +463,7 @@ def cancel_overrides(lab):
 
     The first end stays, whether by `finish` or by `cancel`.
     """
-    cancelled = called(lab, 9, CANCEL, "state")[1] == "cancelled"
+    cancelled = carries(lab) and called(lab, 9, CANCEL, "state")[1] == "cancelled"
     late = called(lab, 9, FINISH, CANCEL, "state", POP)
     return cancelled and late[2:] != ["finished", STOP]
 
@@ -422,6 +485,20 @@ def other_reason_of_cancel(lab):
     """
     end = read(lab, 9, CANCEL)[0]
     return end.finish_reason not in (None, "cancelled") and end.text == ""
+
+
+@mistake(task=2)
+def end_looks_unlocked(lab):
+    """`finish` or `cancel` looks at the state before it holds the lock.
+
+    Between the look and the change another thread can end the channel: then it has two ends. Put
+    both into one `with self._lock`.
+    """
+    if read(lab, 1, A, B, CANCEL) != [Chunk("ab", (1, 2)), GONE, None]:
+        return False
+    if not (is_torn(lab, FINISH, CANCEL) or is_torn(lab, CANCEL, FINISH)):
+        return False
+    return not any(is_torn(lab, *pair) for pair in ((B, POP), (B, CANCEL), (POP, B)))
 
 
 @mistake(task=2)
@@ -461,7 +538,7 @@ def joins_at_push(lab):
     Joining all unread text at every push copies it again and again. Keep the parts in a list, and
     join them when they are read.
     """
-    return True
+    return carries(lab) and read(lab, 1, A, B, C) == [Chunk("abc", (1, 2, 3)), None, None]
 
 
 @mistake(task=3)

@@ -70,6 +70,18 @@ def calls_of(lab, *events):
     return [entry for delta in deltas for entry in delta["tool_calls"]]
 
 
+def sends_text(lab):
+    """Return whether plain text is right."""
+    return news(lab, START, A, B) == [ROLE, SHOWN_A, SHOWN_B]
+
+
+def without_nulls(value):
+    """Return a dictionary without the keys whose value is null, in nested ones as well."""
+    if not isinstance(value, dict):
+        return value
+    return {key: without_nulls(item) for key, item in value.items() if item is not None}
+
+
 def error(lab, *calls):
     """Return the kind of the exception that calls raise, or ""."""
     try:
@@ -137,6 +149,33 @@ def returns_a_list(lab):
 
 
 @mistake(task=1)
+def text_without_frame(lab):
+    """`feed` returns the text itself, without a frame around it.
+
+    A frame is `data: `, a dictionary as JSON, and an empty line.
+    """
+    return raw(lab, START, A)[1] == b"a"
+
+
+@mistake(task=1)
+def done_at_once(lab):
+    """`[DONE]` is sent before the answer has ended.
+
+    It is the last frame of all. Before it, each frame is a chunk: JSON with `choices`.
+    """
+    return "[DONE]" in whole(lab, START, A)
+
+
+@mistake(task=1)
+def frames_without_choices(lab):
+    """A frame has no `choices`, so clients find no delta in it.
+
+    Each frame is a chunk: its `choices` is a list with one choice, which has the delta.
+    """
+    return "choices" not in whole(lab, START)[0]
+
+
+@mistake(task=1)
 def one_newline(lab):
     """A frame ends with one line ending, and no empty line follows.
 
@@ -162,7 +201,17 @@ def role_in_every_delta(lab):
 
     Clients concatenate strings and get `assistantassistant`. Send the role exactly once.
     """
-    return news(lab, START, A, B)[1:] == [{"role": "assistant", **d} for d in (SHOWN_A, SHOWN_B)]
+    return all("role" in delta for delta in news(lab, START, A, B))
+
+
+@mistake(task=1)
+def all_text_again(lab):
+    """Each delta has all text so far, not only the new text.
+
+    Clients concatenate the deltas, and get `aab` for `ab`. Send the text of the event, and nothing
+    else.
+    """
+    return news(lab, START, A, B)[1:] == [SHOWN_A, {"content": "ab"}]
 
 
 @mistake(task=1)
@@ -260,13 +309,23 @@ def json_by_hand(lab):
     return b'"""' in frame or b"\n" in raw(lab, START, TextDelta("a\nb"))[1].rstrip()
 
 
+@mistake(task=1)
+def empty_texts_have_frames(lab):
+    """An empty text gives a frame.
+
+    An empty text adds nothing to the message: return `b""`.
+    """
+    return sends_text(lab) and raw(lab, START, TextDelta(""))[1] != b""
+
+
 @mistake(task=2)
 def no_calls(lab):
     """Tool calls have no frames.
 
     A `CallStart` opens an entry of the list `tool_calls`, and an `ArgsDelta` continues it.
     """
-    return raw(lab, START, A, CALL, REST, CallEnd(0))[2:] == [b"", b"", b""]
+    silent = raw(lab, START, A, CALL, REST, CallEnd(0))[2:] == [b"", b"", b""]
+    return silent and sends_text(lab)
 
 
 @mistake(task=2)
@@ -276,6 +335,16 @@ def not_a_list(lab):
     It is a list, even with a single entry.
     """
     return isinstance(news(lab, START, CALL)[1]["tool_calls"], dict)
+
+
+@mistake(task=2)
+def nulls_in_every_delta(lab):
+    """Every piece of the arguments has a null, such as `"name": null`.
+
+    Some clients overwrite the name with it. Leave out the fields that only the opening entry has.
+    """
+    rest = calls_of(lab, CALL, REST)[1]
+    return rest != FILLED and without_nulls(rest) == FILLED
 
 
 @mistake(task=2)
@@ -384,6 +453,17 @@ def id_replaced(lab):
 
 
 @mistake(task=2)
+def call_at_its_end(lab):
+    """A call is sent only when it ends.
+
+    A `CallStart` and an `ArgsDelta` are final. Return the frame of each at once; there is nothing
+    to collect.
+    """
+    *before, last = raw(lab, START, CALL, REST, CallEnd(0))[1:]
+    return before == [b"", b""] and b"tool_calls" in last
+
+
+@mistake(task=2)
 def arguments_wait(lab):
     """The arguments are sent when the call ends, not as they arrive.
 
@@ -436,15 +516,6 @@ def call_end_has_a_frame(lab):
     The API has no frame for it. An empty delta is for the end of the answer: return `b""` here.
     """
     return news(lab, START, A, CallEnd(0)) == [ROLE, SHOWN_A, {}]
-
-
-@mistake(task=2)
-def empty_texts_have_frames(lab):
-    """An event without text gives a frame.
-
-    An empty text adds nothing to the message: return `b""`.
-    """
-    return raw(lab, START, CallEnd(0))[1] == b"" != raw(lab, START, TextDelta(""))[1]
 
 
 @mistake(task=3)
@@ -501,6 +572,26 @@ def no_role_at_the_end(lab):
     An empty answer is still a message. `finish` may begin with `start()`.
     """
     return news(lab, END) == [STOP, "[DONE]"] and news(lab, A) == [ROLE, SHOWN_A]
+
+
+@mistake(task=3)
+def usage_before_the_reason(lab):
+    """The chunk with the token counts precedes the chunk with the reason.
+
+    The reason ends the answer, and the token counts follow it: reason, token counts, `[DONE]`.
+    """
+    _, *end = whole(lab, START, ("finish", "stop", USAGE), include_usage=True)
+    return end[0].get("usage") == USAGE and delta_of(end[1]) == STOP
+
+
+@mistake(task=3)
+def usage_after_done(lab):
+    """The chunk with the token counts follows `[DONE]`, so no client reads it.
+
+    `[DONE]` is the last frame of all: reason, token counts, `[DONE]`.
+    """
+    told = whole(lab, START, ("finish", "stop", USAGE), include_usage=True)
+    return told[-2] == "[DONE]" and told[-1].get("usage") == USAGE
 
 
 @mistake(task=3)
@@ -635,7 +726,7 @@ def surrogate_escaped(lab):
 
     `json.dumps` escapes it without an error. Replace surrogates by U+FFFD, before or after.
     """
-    return rb"\ud800" in raw(lab, START, TextDelta("\ud800"))[1]
+    return sends_text(lab) and rb"\ud800" in raw(lab, START, TextDelta("\ud800"))[1]
 
 
 @mistake(task=3)
@@ -655,7 +746,7 @@ def counts_braces(lab):
     Which data do you collect during the stream, and search or copy at every event? The frame of an
     event is made of that event alone.
     """
-    return True
+    return sends_text(lab) and calls_of(lab, CALL, REST) == [OPENED, FILLED]
 
 
 @mistake(task=4)
@@ -665,6 +756,16 @@ def reads_nothing(lab):
     Begin with `data: a` and an empty line, in one piece.
     """
     return read(lab, b"data: a\n\n", b"data: b\n\n") in ([[], []], [None, None])
+
+
+@mistake(task=4)
+def forgets_between_pieces(lab):
+    """The rest of a piece is forgotten when the next piece arrives.
+
+    Keep the line that has not ended, and the values of the event that has not.
+    """
+    cut = reads(lab, b"data: a", b"b\n\n"), reads(lab, b"data: a\n", b"\n")
+    return reads(lab, b"data: a\n\n") == ["a"] and not any(cut)
 
 
 @mistake(task=4)
@@ -688,13 +789,25 @@ def one_event_a_piece(lab):
 
 
 @mistake(task=4)
-def forgets_between_pieces(lab):
-    """The rest of a piece is forgotten when the next piece arrives.
+def done_is_the_end(lab):
+    """`[DONE]` is not returned, or no event after it is.
 
-    Keep the line that has not ended, and the values of the event that has not.
+    It is data like any other here. Its meaning is up to the caller.
     """
-    cut = reads(lab, b"data: a", b"b\n\n"), reads(lab, b"data: a\n", b"\n")
-    return reads(lab, b"data: a\n\n") == ["a"] and not any(cut)
+    return reads(lab, b"data: a\n\ndata: [DONE]\n\ndata: b\n\n") in (
+        ["a"],
+        ["a", "[DONE]"],
+        ["a", "b"],
+    )
+
+
+@mistake(task=4)
+def unended_line_is_read(lab):
+    """A line is read before its line ending has arrived.
+
+    More bytes of the line may follow. Keep it until it has ended.
+    """
+    return reads(lab, b"data: a") == ["a"]
 
 
 @mistake(task=4)
@@ -725,6 +838,15 @@ def joined_without_ends(lab):
 
 
 @mistake(task=4)
+def values_apart(lab):
+    """Each data line of an event is returned alone.
+
+    Join the values of an event by line ends. The empty line returns them as one text.
+    """
+    return reads(lab, b"data: a\ndata: b\n\n") == ["a", "b"]
+
+
+@mistake(task=4)
 def waits_behind_cr(lab):
     """A CR ends its line only when the next byte has arrived.
 
@@ -732,6 +854,17 @@ def waits_behind_cr(lab):
     """
     late = read(lab, b"data: a\r\r", b"\n"), read(lab, b"data: a\r\r", b"data: b\n")
     return [pieces[0] for pieces in late] == [[], []] and [p[1] for p in late] == [["a"], ["a"]]
+
+
+@mistake(task=4)
+def every_line_feed_skipped(lab):
+    """After one CR, every later LF is skipped.
+
+    Only the LF right after a CR is part of its line ending. Any other byte ends that: forget the CR
+    then.
+    """
+    right = reads(lab, b"data: a\n\n") == ["a"] == reads(lab, b"data: a\r\n\r\n")
+    return right and reads(lab, b"data: a\r\rdata: b\n\n") == ["a"]
 
 
 @mistake(task=4)
@@ -872,19 +1005,6 @@ def bare_data_is_none(lab):
 
 
 @mistake(task=4)
-def done_is_the_end(lab):
-    """`[DONE]` is not returned, or no event after it is.
-
-    It is data like any other here. Its meaning is up to the caller.
-    """
-    return reads(lab, b"data: a\n\ndata: [DONE]\n\ndata: b\n\n") in (
-        ["a"],
-        ["a", "[DONE]"],
-        ["a", "b"],
-    )
-
-
-@mistake(task=4)
 def mark_is_kept(lab):
     """A byte order mark at the beginning hides the first line.
 
@@ -920,4 +1040,4 @@ def reads_all_again(lab):
 
     Which data do you search or copy again at each byte, or at each line? Look at each byte once.
     """
-    return True
+    return reads(lab, b"data: a\n\ndata: b", b"\n\n") == ["a", "b"]
