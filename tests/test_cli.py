@@ -72,7 +72,10 @@ def test_a_lab_passes_as_long_as_its_files_are_some_that_passed(passed, tiny_lab
     assert not Progress(passed).passes(tiny_lab)
     main(["progress"], passed)
     assert "passed, edited since" in capsys.readouterr().out
+    # The score of the edited file is not shown as that of a file that passed.
     Progress(passed).save_score(tiny_lab, 60, {2})
+    main(["progress"], passed)
+    assert "60/100  passed before" in capsys.readouterr().out
     # What passed once passes again when it is back, without a run.
     tiny_lab.starter.write_text(mine)
     main(["progress"], passed)
@@ -125,6 +128,43 @@ def test_a_hint_without_numbers_is_for_what_comes_next(tiny, tiny_lab, run_pytes
     assert "Every lab passes. To go back to a lab, name it" in capsys.readouterr().out
     assert main(["hint", "--lab", "90"], tiny) == 0
     assert "it needs no hint" in capsys.readouterr().out
+
+
+def test_hints_start_from_the_diagnosis_of_the_last_report(tiny, tiny_lab, run_pytest, capsys):
+    right = tiny_lab.solution.read_text()
+    eager = right.replace("len(text) // 2 * 2", "len(text)")
+
+    def hint(*options):
+        assert main(["hint", "--lab", "90", *options], tiny) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    tiny_lab.starter.write_text(eager)
+    run_pytest("starter")
+    first = hint()
+    assert "task 1 (feed), from the last report, hint 1 of 4: The odd character is not" in first
+    assert "the rest has to wait for the next feed" in first.lower()
+    assert "One level deeper: make hint N=90 T=1" in first
+    # The second hint of the task has this symptom, and the two others do not.
+    second = hint("--task", "1")
+    assert "symptom 2 Text 2 of task 1. The other hints of this task: make hint N=90 T=1" in second
+    assert "hint 3 of 4: symptom 1 Text 1" in (third := hint())
+    assert "One level deeper" not in third
+    assert "symptom 3 Text 3 of task 1. This is the last hint of this task." in hint()
+    # The report speaks of no other task.
+    assert "task 2 (flush), hint 1 of 3: symptom 1 Text 1 of task 2" in hint("--task", "2")
+    # A diagnosis without a hint of its symptom; then a report without a diagnosis.
+    tiny_lab.starter.write_text(right.replace("//", "// 3 * 3 //"))
+    run_pytest("starter", "--lab-task", "1")
+    assert "task 1 (feed), hint 1 of 3: symptom 1" in hint()
+    tiny_lab.starter.write_text(right.replace("return rest", "return ''"))
+    run_pytest("starter")
+    drops = hint()
+    assert "hint 1 of 4: The last character is missing." in drops
+    assert "The other hints of this task: make hint N=90 T=2" in drops
+    assert "hint 2 of 4: symptom 1 Text 1 of task 2" in hint()
+    # After a reset the report is about code that is not there any more.
+    tiny_lab.starter.write_bytes(tiny_lab.pristine_starter.read_bytes())
+    assert "from the last report" not in hint()
 
 
 def test_what_is_at_work_is_the_lab_of_the_last_run_until_it_passes(tiny_lab, tmp_path):
@@ -223,6 +263,11 @@ def test_a_race_compares_with_reference_and_naive_version(passed, tiny_lab, caps
     main(["progress"], passed)
     line = r"race 90: [\d,]+ ns per piece, which .* the reference, 0.5 characters held"
     assert re.search(line, " ".join(capsys.readouterr().out.split()))
+    assert "does not pass" not in out
+    # A race needs the right output on its own input, and no points.
+    code, out = race(passed, tiny_lab, capsys, tiny_lab.solution.read_text() + "# edited\n")
+    assert (code, "0.5 on average" in " ".join(out.split())) == (0, True)
+    assert "Your code does not pass lab-90 yet: the race shows only" in " ".join(out.split())
 
 
 def test_a_race_is_told_in_words_that_fit_its_ratio():
@@ -238,7 +283,8 @@ def test_a_race_without_a_reference_is_against_the_naive_version(passed, tiny_la
     code, out = race(passed, tiny_lab, capsys, source)
     assert code == 0
     assert re.findall("^(reference|naive version) ", out, re.M) == ["naive version"]
-    assert "against the naive version (all at the end) only" in " ".join(out.split())
+    beside = "There is no reference here: your code runs beside the naive version (all at the end)"
+    assert " ".join(out.split()).endswith(f"{beside} and the library.")
 
 
 @pytest.mark.parametrize(
@@ -259,7 +305,7 @@ def test_what_is_wrong_does_not_race(tiny, tiny_lab, capsys, find, replace, said
     )
     assert (code, "ns per" in out) == (1, False)
     assert said in out
-    assert "Pass the lab first: make lab N=90" in out
+    assert "needs the right output on the race's input: make lab N=90" in out
 
 
 def test_only_labs_with_a_race_have_one(tiny, tiny_lab, capsys):

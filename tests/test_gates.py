@@ -92,6 +92,7 @@ FAULTS = [
      "a hint is for task 3"),
     ("readmes", "hints.toml", "symptom = \"symptom 3\"", "", "missing"),
     ("readmes", "hints.toml", "symptom = \"symptom 3\"", "symptom = 3", "must be text"),
+    ("readmes", "hints.toml", "[\"eager\"]", "[\"eager\", \"keen\"]", "looks like 'keen'"),
     ("wording", "README.md", "## Goal\n\nText.", "## Goal\n\nReturn what is held.", "1 times"),
     ("predictions", "predict.toml", "answer = \"1\"", "answer = \"3\"",
      "question 2: the reference gives 1, the answer is 3"),

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from labkit.course.hunt import KILLED
 from labkit.course.lab import find_labs
 from labkit.running.diagnose import Mistake, diagnose
 from labkit.running.drive import Driver, perform
+from labkit.running.hunting.rules import Hunted
 from labkit.running.lab_impl import Implementation
 from labkit.running.reporting.as_data import report_data
 from labkit.running.reporting.explain import explain, graded_tests
@@ -129,13 +131,39 @@ SECOND_LAB = replace(LAB, path=LAB.path.with_name("lab-91-more"), title="More", 
         # A choice of tests has few points, and says nothing about how far the lab is.
         (edited(run_of(None, WRONG, given=None)), "fix task 2, then make lab N=90 T=2 (stuck?"),
         (edited(run_of(None, TWO, given=None)), "write task 2, then make lab N=90 T=2 (stuck?"),
-        (run_of(None, ONE, given=None), "README.md, then work on task 2: make lab N=90 T=2"),
+        (run_of(None, TWO, given=None), "README.md, then work on task 2: make lab N=90 T=2"),
+        # Task 2 waits for task 1, whose tests did not run.
+        (run_of(None, ONE, given=None), "work on task 1, which task 2 needs: make lab N=90 T=1"),
+        (
+            edited(run_of(None, WRONG, given=None, test_flush=ONE)),
+            "write task 1, which task 2 needs, then make lab N=90 T=1 (stuck? make hint N=90 T=1)",
+        ),
         (run_of(OK, None), "task 2: make lab N=90 T=2"),
         (run_of(None, OK), "the whole lab: make lab N=90"),
     ],
 )
 def test_the_next_step_is_told_with_its_command(run, said):
     assert said in next_step(run, [LAB, SECOND_LAB])
+
+
+def test_the_first_survivor_of_a_hunt_is_next_whichever_lab_has_tests():
+    labs = find_labs(Path(__file__).parents[1])
+    hunt = next(lab for lab in labs if lab.hunt is not None)
+    targets = {target.task: target for target in hunt.pool.targets}
+    wrong = [code for code in hunt.pool.wrong() if code.target.task <= 2]
+    first = next(code for code in wrong if code.target.task == 2)
+    kinds = {1: ResultKind.UNWRITTEN, 2: ResultKind.ASSERTION}
+    results = {f"{KILLED}[{code.name}]": Result(kinds[code.target.task], "why") for code in wrong}
+    unwritten, own = (f"test_{targets[task].label}_a" for task in (1, 2))
+    hunted = Hunted((unwritten, own), unwritten={unwritten: "task 1"})
+    implementation = Implementation("starter", hunt.solution)
+    run = LabRun(hunt, implementation, "0", "0", [], results, hunted=hunted)
+    symptom = first.symptom.rstrip(".")
+    assert next_step(run, labs) == f'kill "{symptom}" (make hint N={hunt.number} T=2)'
+    nothing = Hunted((unwritten,), unwritten={unwritten: "task 1"})
+    assert f"task 1, then make lab N={hunt.number} T=1" in next_step(
+        replace(run, hunted=nothing), labs
+    )
 
 
 def test_the_end_of_a_track_is_told_as_one_and_how_to_go_on():

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from labkit.course.lab import find_labs
+from labkit.running.source import MOST_SOURCE_BYTES
 from labkit.student.progress import Progress
 
 WRONG = ("text = self._held + text", "print(text); text = self._held + text + '!'")
@@ -45,6 +46,19 @@ def test_several_labs_are_named_over_their_tables_and_end_in_one_board(
     assert "91 Pairs   55/100   task 2 is next" in board
     assert out.count("next:") == 1
     assert "work on task 1: make lab N=90" in " ".join(board.split())
+
+
+def test_a_file_that_the_grader_does_not_read_is_named_before_its_tests(run_pytest, tiny, tiny_lab):
+    tiny_lab.starter.write_text(tiny_lab.solution.read_text().ljust(MOST_SOURCE_BYTES, "#"))
+    assert "100/100" in run_pytest("starter", "-q").stdout
+    tiny_lab.starter.write_text(tiny_lab.starter.read_text() + "#")
+    starter = str(tiny_lab.starter)
+    for words in (("starter",), (starter,), ("starter", "--lab-task", "2")):
+        out = " ".join(run_pytest(*words, "-q").stdout.split())
+        size = "starter.py has 65,537 bytes, and the grader reads at most 65,536: hand in your code"
+        assert f"cannot run: {size}" in out
+        assert "next: fix the error shown above, then" in out
+        assert "FAIL test_" not in out
 
 
 def test_without_the_options_of_the_project_each_lab_is_imported(run_pytest, tiny_lab, second):

@@ -46,6 +46,7 @@ def _hints(lab: Lab) -> list[dict[str, Any]]:
             "task": task,
             "symptom_html": _inline(hint.symptom),
             "text_html": _html(hint.text),
+            "looks_like": [*hint.looks_like],
         }
         for task, hints in read_hints(lab).items()
         for hint in hints

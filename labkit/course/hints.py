@@ -18,11 +18,13 @@ class Hint:
         task: the number of the task that it helps with.
         symptom: the observation that calls for this hint.
         text: the advice, in Markdown.
+        looks_like: the diagnoses, by name, of code that has this symptom.
     """
 
     task: int
     symptom: str
     text: str
+    looks_like: tuple[str, ...] = ()
 
 
 def read_hints(lab: Lab) -> dict[int, list[Hint]]:
@@ -34,7 +36,7 @@ def read_hints(lab: Lab) -> dict[int, list[Hint]]:
     file = lab.path / FILE
     hints: dict[int, list[Hint]] = {task.number: [] for task in lab.tasks}
     for row in read_toml(file).get("hint", []):
-        hint = build(Hint, row, file)
+        hint = build(Hint, row, file, looks_like=tuple)
         if hint.task not in hints:
             raise LabFolderError(f"{file}: a hint is for task {hint.task}, which lab.toml lacks")
         hints[hint.task].append(hint)

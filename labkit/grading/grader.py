@@ -41,12 +41,7 @@ from labkit.course.manifest import Test
 from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.overlay import HiddenTest
-from labkit.grading.reading.submission import (
-    KEEP_SHORT,
-    MOST_SOURCE_BYTES,
-    Submission,
-    one_line,
-)
+from labkit.grading.reading.submission import Submission, one_line
 from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
 from labkit.isolation.hunter import run_hunt
 from labkit.isolation.isolated_run import Planned, run_isolated
@@ -60,6 +55,7 @@ from labkit.running.reporting.explain import VISIBLE, GradedTest, explain, grade
 from labkit.running.reporting.showing import printable, repeatable
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import PUBLIC_SEED, LabRun, Result
+from labkit.running.source import too_long
 
 _SECRET_SEED, _OTHERS = "a seed that is kept secret", "LAB_SEED=1 make lab N="
 # A source in another encoding says so in its first two lines.
@@ -219,9 +215,8 @@ def _visibility(test: Test) -> str:
 def _fault_of(source: bytes | None) -> str | None:
     if source is None:
         return "it contains no starter.py for this lab"
-    if len(source) > MOST_SOURCE_BYTES:
-        most = f"at most {MOST_SOURCE_BYTES} are read: {KEEP_SHORT}"
-        return f"starter.py has {len(source)} bytes; {most}"
+    if (fault := too_long(source, "starter.py")) is not None:
+        return fault
     if not source.strip():
         return "starter.py is empty"
     if b"\0" in source:

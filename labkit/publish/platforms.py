@@ -14,11 +14,12 @@ from labkit.course.lab import Lab
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
 from labkit.grading.reading.one_student import STARTER, Course, faulty, of_tree
-from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission
+from labkit.grading.reading.submission import Submission
 from labkit.grading.reading.tree import Refused, read_folder
 from labkit.isolation.mode import choose_mode
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import GradedTest
+from labkit.running.source import MOST_SOURCE_BYTES
 
 _PROVISIONAL = (
     "This score is provisional: it uses the same cases as `make lab`. Your instructor grades "

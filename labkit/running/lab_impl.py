@@ -11,7 +11,7 @@ from labkit.course.lab import Bug, Lab
 from labkit.course.rows import edited
 from labkit.errors import LoadFailure, UsageError
 from labkit.running.platform import deep_stack
-from labkit.running.source import GIVEN, Rewrite, load_source
+from labkit.running.source import GIVEN, Rewrite, load_source, too_long
 
 NO_REFERENCE = "there is no solution.py here: a student edition leaves the references out"
 
@@ -149,10 +149,12 @@ def load(
     """Import the code under test as module `name`; see `load_source`.
 
     Raises:
-        LoadFailure: it is missing, does not parse, imports a forbidden module, or stops while
-            imported.
+        LoadFailure: it is missing, too long for the grader, does not parse, imports a forbidden
+            module, or stops while imported.
     """
     path = implementation.path
     source = implementation.source()
+    if (fault := too_long(source, path.name)) is not None:
+        raise LoadFailure(fault)
     with deep_stack():
         return load_source(source, path.name, implementation.filename, name, importable, rewrite)

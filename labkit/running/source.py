@@ -21,6 +21,10 @@ from labkit.errors import LoadFailure
 
 # Changes a source before it is compiled.
 Rewrite = Callable[[ast.Module], ast.Module]
+# The longest source that the grader reads, in bytes. The references have less than 8 kB; a table of
+# answers to tests has more than this.
+MOST_SOURCE_BYTES = 64 << 10
+KEEP_SHORT = "hand in your code only, without tables or data"
 # The modules that a lab's code may import if the lab is unknown.
 GIVEN = ("mini_vllm.text.events",)
 # The course's own programs may also try to import these; a worker does not have them.
@@ -70,6 +74,14 @@ def load_source(
     module.__file__ = filename
     _execute(module, data, shown, filename, importable, rewrite)
     return module
+
+
+def too_long(data: bytes, shown: str) -> str | None:
+    """Return why the grader does not read a source of this size; None if it does."""
+    if len(data) <= MOST_SOURCE_BYTES:
+        return None
+    most = f"the grader reads at most {MOST_SOURCE_BYTES:,}"
+    return f"{shown} has {len(data):,} bytes, and {most}: {KEEP_SHORT}"
 
 
 def compile_source(

@@ -10,7 +10,7 @@ from rich.text import Text
 from labkit.course.lab import Lab
 from labkit.course.tracks import track_done
 from labkit.student.picture import picture
-from labkit.student.progress import Progress, Record, next_unfinished
+from labkit.student.progress import Progress, Record, is_untouched, next_unfinished
 
 _RIGHT = ("step", "score")
 _GAP = 2
@@ -114,11 +114,10 @@ def _status(lab: Lab, progress: Progress) -> str:
     if progress.passes(lab):
         return "passed"
     if record.solved:
-        return "passed, edited since"
-    pristine = lab.pristine_starter
-    if pristine.exists() and lab.starter.exists() and (
-        lab.starter.read_bytes() == pristine.read_bytes()
-    ):  # fmt: skip
+        # The score is that of the last run: of the file that passed, or of the file as edited.
+        last_passed = [record.starter, record.tests] in record.passing
+        return "passed, edited since" if last_passed else "passed before"
+    if is_untouched(lab):
         # The score is that of the file before.
         return "reset since" if record.score else "not started"
     return "no full run yet" if record.score is None else "in progress"
@@ -126,9 +125,14 @@ def _status(lab: Lab, progress: Progress) -> str:
 
 def compared(ratio: float, name: str) -> str:
     """Return a clause that compares a time with that of `name`, a noun or a class."""
-    name = name if name[:1].isupper() else f"the {name}"
+    name = named(name)
     if ratio > _EQUAL:
         return f"takes {ratio:,.1f} times as long as {name}"
     if ratio < 1 / _EQUAL:
         return f"is {1 / ratio:,.1f} times as fast as {name}"
     return f"is as fast as {name}"
+
+
+def named(name: str) -> str:
+    """Return a noun with its article; the name of a class has no article."""
+    return name if name[:1].isupper() else f"the {name}"

@@ -36,6 +36,22 @@ class RaceResult:
     ratio: float
 
 
+@dataclass(frozen=True)
+class Diagnosis:
+    """The diagnosis of a lab's last report.
+
+    Attributes:
+        name: the name of the mistake.
+        task: the task in which students make it.
+        symptom, hint: as the report prints them.
+    """
+
+    name: str
+    task: int
+    symptom: str
+    hint: str
+
+
 @dataclass
 class Record:
     """The record of one lab.
@@ -44,13 +60,14 @@ class Record:
         score: points of the last full run of `starter.py`, or None before the first.
         starter, tests: short hashes of the files that gave this score.
         solved: whether some run ever reached the full score.
-        hints: task -> level read so far.
+        hints: task, diagnosis or wrong implementation -> level read so far.
         unfinished: the tasks with a test that did not pass in their last run.
         passing: the (starter, tests) hashes that reached the full score.
         predictions: number of a question -> whether its last answer was right, None if skipped.
         race: the last race.
         alive: the wrong implementations that the last run of a hunt did not kill.
         turn: the number of this lab's last run among the runs of all labs, from 1; 0 before it.
+        looks_like: the diagnosis of the last report.
     """
 
     score: int | None = None
@@ -64,6 +81,7 @@ class Record:
     race: RaceResult | None = None
     alive: list[str] = field(default_factory=list)
     turn: int = 0
+    looks_like: Diagnosis | None = None
 
 
 class Progress:
@@ -152,6 +170,22 @@ class Progress:
         self.record(lab).alive = [*names]
         self._write()
 
+    def diagnosis(self, lab: Lab, task: int | None = None) -> Diagnosis | None:
+        """Return the diagnosis of the last report, if hints start from it.
+
+        None if the lab passes or its starter was reset since, and if `task` is neither the task of
+        the diagnosis nor the first unfinished task, whose failures the report shows.
+        """
+        diagnosis = self.record(lab).looks_like
+        if diagnosis is None or self.passes(lab) or is_untouched(lab):
+            return None
+        return diagnosis if task in (None, diagnosis.task, self.next_task(lab)) else None
+
+    def save_diagnosis(self, lab: Lab, diagnosis: Diagnosis | None) -> None:
+        """Remember the diagnosis of the last report."""
+        self.record(lab).looks_like = diagnosis
+        self._write()
+
     def save_predictions(self, lab: Lab, answers: Sequence[bool | None]) -> None:
         """Remember which questions were answered correctly; None is a skipped question."""
         numbers = map(str, range(1, len(answers) + 1))
@@ -181,6 +215,12 @@ class Progress:
         scratch.replace(self._file)
 
 
+def is_untouched(lab: Lab) -> bool:
+    """Return whether a lab's starter is there as it was handed out."""
+    files = (lab.pristine_starter, lab.starter)
+    return all(file.exists() for file in files) and len({file.read_bytes() for file in files}) == 1
+
+
 def next_unfinished(labs: list[Lab], progress: Progress) -> Lab | None:
     """Return the first lab of the ladder whose current file does not pass."""
     return next((lab for lab in labs if not progress.passes(lab)), None)
@@ -201,8 +241,14 @@ def next_alive(lab: Lab, task: int, progress: Progress) -> Code | None:
     return next(iter(left or alive), None)
 
 
-def _record(race: dict[str, object] | None = None, **row: object) -> Record:
-    record = Record(**row, race=RaceResult(**race) if race else None)  # type: ignore[arg-type]
+def _record(
+    race: dict[str, object] | None = None,
+    looks_like: dict[str, object] | None = None,
+    **row: object,
+) -> Record:
+    record = Record(**row)  # type: ignore[arg-type]
+    record.race = RaceResult(**race) if race else None  # type: ignore[arg-type]
+    record.looks_like = Diagnosis(**looks_like) if looks_like else None  # type: ignore[arg-type]
     # A file of an earlier version has only the hashes of the last run.
     if record.score == 100 and not record.passing:
         record.passing = [[record.starter, record.tests]]

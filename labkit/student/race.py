@@ -27,7 +27,7 @@ from labkit.running.racing import (
     walk,
     where,
 )
-from labkit.student.board import compared
+from labkit.student.board import compared, named
 from labkit.student.pick import add_lab, remember
 from labkit.student.progress import Progress, RaceResult
 
@@ -51,15 +51,19 @@ def run(args: argparse.Namespace, root: Path) -> int:
         _compare(race, walks)
     except (StumbleError, LoadFailure) as error:
         print(f"No race: {error}")
-        print(f"Pass the lab first: make lab N={lab.number}")
+        print(
+            "To race, your code needs the right output on the race's input: "
+            f"make lab N={lab.number}"
+        )
         return 1
+    progress = Progress(root)
     times = best_times(race, makers)
-    _show(lab, race, times, walks)
+    _show(lab, race, times, walks, passes=progress.passes(lab))
     rival = REFERENCE if REFERENCE in times else race.naive_version
     ratio = times[YOURS] / times[rival]
     yours = walks[YOURS]
     result = RaceResult(race.unit, times[YOURS], yours.held, yours.held_unit, rival, ratio)
-    remember(partial(Progress(root).save_race, lab, result))
+    remember(partial(progress.save_race, lab, result))
     return 0
 
 
@@ -97,7 +101,9 @@ def _compare(race: Race, walks: dict[str, Walk]) -> None:
         raise StumbleError(f"at {at}, your output {ours} differs from that of the {rival}")
 
 
-def _show(lab: Lab, race: Race, times: dict[str, float], walks: dict[str, Walk]) -> None:
+def _show(
+    lab: Lab, race: Race, times: dict[str, float], walks: dict[str, Walk], *, passes: bool
+) -> None:
     console = Console(width=_WIDTH if not sys.stdout.isatty() else None, highlight=False)
     console.print(f"{lab.label} {lab.title}: {len(race.pieces):,} {race.unit}s, all in one run\n")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -111,8 +117,12 @@ def _show(lab: Lab, race: Race, times: dict[str, float], walks: dict[str, Walk])
     console.print(table)
     console.print(f"\n{_landing(times, walks)}")
     if REFERENCE not in times:
+        rivals = " and ".join(named(name) for name in times if name != YOURS)
+        console.print(f"There is no reference here: your code runs beside {rivals}.")
+    if not passes:
         console.print(
-            f"There is no reference here, so your code runs against the {race.naive_version} only."
+            f"Your code does not pass {lab.label} yet: the race shows only that its output is "
+            "right on this input."
         )
 
 

@@ -1,4 +1,4 @@
-"""The pytest plugin that remembers: the score of a student's run, and so which labs pass.
+"""The pytest plugin that remembers a student's run: its score, its diagnosis, which labs pass.
 
 `labkit.running.plugin` calls these hooks; without them it remembers nothing.
 """
@@ -6,7 +6,7 @@
 from labkit.course.lab import Lab
 from labkit.running.score import LabRun
 from labkit.running.under_test import root_of
-from labkit.student.progress import Progress
+from labkit.student.progress import Diagnosis, Progress
 
 
 def pytest_lab_passes(lab: Lab) -> bool:
@@ -33,6 +33,7 @@ def pytest_lab_finished(run: LabRun) -> str | None:
         else:
             ran = {test.task for test in run.tests if test.task and test.name in run.results}
             progress.save_tasks(run.lab, ran - unfinished, ran & unfinished)
+        progress.save_diagnosis(run.lab, _diagnosis(run))
         if run.hunted is not None:
             killed = run.hunted.kills
             wrong = (code.name for code in run.lab.pool.wrong())
@@ -40,3 +41,10 @@ def pytest_lab_finished(run: LabRun) -> str | None:
     except OSError as error:
         return f"The score is not saved, so `make progress` will not show it: {error.strerror}."
     return None
+
+
+def _diagnosis(run: LabRun) -> Diagnosis | None:
+    mistake = run.mistake
+    if mistake is None:
+        return None
+    return Diagnosis(mistake.name, mistake.task, mistake.symptom, mistake.hint)

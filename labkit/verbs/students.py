@@ -3,14 +3,13 @@
 import argparse
 import os
 import sys
-from functools import partial
 from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import UsageError
 from labkit.running.lab_impl import NO_REFERENCE
-from labkit.student.pick import add_lab, add_pytest, add_task, lab_or_next, remember, task_of
-from labkit.student.progress import Progress, next_alive
+from labkit.student.pick import add_lab, add_pytest, add_task, lab_or_next, task_of
+from labkit.student.progress import Progress
 from labkit.verbs import Table, here, option
 
 
@@ -40,44 +39,6 @@ def _progress(args: argparse.Namespace, root: Path) -> int:
 
     width = min(88, shutil.get_terminal_size((80, 24)).columns)
     print(board(find_labs(root), Progress(root), colour=sys.stdout.isatty(), width=width))
-    return 0
-
-
-def _hint(args: argparse.Namespace, root: Path) -> int:
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    from labkit.course.hints import read_hints
-
-    progress = Progress(root)
-    at_work = progress.at_work(find_labs(root)) if not args.lab else None
-    lab = at_work or lab_or_next(args.lab, root)
-    if not args.task and progress.passes(lab):
-        again = f"make hint N={lab.number} T={lab.tasks[0].number}"
-        print(f"{lab.label} passes, so it needs no hint. To read its hints: {again}")
-        return 0
-    task = task_of(lab, args.task) if args.task else progress.next_task(lab)
-    title = next(row.title for row in lab.tasks if row.number == task)
-    about: int | str = task
-    alive = next_alive(lab, task, progress)
-    if alive is None:
-        what = f"task {task} ({title})"
-        hints = [(hint.symptom.strip(), hint.text) for hint in read_hints(lab)[task]]
-    else:
-        about = alive.name
-        what = alive.name
-        hints = [(alive.symptom, text) for text in alive.hints]
-    level = progress.next_hint(lab, about, len(hints))
-    console = Console(width=88 if not sys.stdout.isatty() else None, highlight=False, markup=False)
-    console.print(f"{lab.label} {what}, hint {level} of {len(hints)}:")
-    symptom, text = hints[level - 1]
-    console.print(Markdown(f"*{symptom}*\n\n{text}"))
-    again = f"make hint N={lab.number} T={task}"
-    if level < len(hints):
-        console.print(f"\nOne level deeper: {again}")
-    else:
-        console.print(f"\nThis is the last hint of {'this task' if alive is None else alive.name}.")
-    remember(partial(progress.save_hint, lab, about, level))
     return 0
 
 
@@ -159,7 +120,7 @@ TABLE = Table("For students", "hint --lab 03 --task 2", {
     ),
     "progress": ("show the scores of all labs", here(_progress)),
     "hint": ("print the next hint for a task, one level deeper each time",
-             here(_hint, add_lab, add_task)),
+             "labkit.student.hint"),
     "predict": ("ask what a lab's code will do, before you write the code; nothing is graded",
                 "labkit.student.predict"),
     "race": ("measure your code beside a naive version, and beside the reference if it is here",

@@ -1,11 +1,12 @@
 // Hints: a few levels for each task, one at a time. How far somebody has read is kept. A hunt has
-// hints of its own for each wrong implementation that survives.
+// hints of its own for each wrong implementation that survives. After a diagnosis, its own hint is
+// first, and then the hints of the same symptom.
 
 import { button, make, withCode } from "./dom.js";
 import { prose } from "./prose.js";
 
 /** What hints are about, with its levels: each makes a list of nodes. */
-function subjectsOf(lab, alive, read) {
+export function subjectsOf(lab, { alive = [], hints: read = {}, looks_like: diagnosis = null }) {
   return lab.tasks.flatMap(({ number, title }) => {
     const hints = lab.hints.filter((hint) => hint.task === number);
     const levels = hints.map(taskLevel);
@@ -13,7 +14,11 @@ function subjectsOf(lab, alive, read) {
     const living = lab.pool.filter((code) => code.task === number && alive.includes(code.name));
     const left = living.find((code) => (read[code.name] ?? 0) < code.hints_html.length);
     const code = left ?? living[0];
-    return [...(code ? [livingSubject(code)] : []), ...(levels.length ? [task] : [])];
+    return [
+      ...(code ? [livingSubject(code)] : []),
+      ...(diagnosis?.task === number ? [diagnosisSubject(diagnosis, lab, title)] : []),
+      ...(levels.length ? [task] : []),
+    ];
   });
 }
 
@@ -23,6 +28,13 @@ function livingSubject({ name, task, symptom, hints_html: texts }) {
     ...prose(html),
   ]);
   return { about: name, task, title: `${task} ${name}`, levels, survives: true };
+}
+
+function diagnosisSubject({ name, task, symptom, hint }, lab, title) {
+  const own = () => [make("p", "symptom", ...withCode(symptom)), make("p", "", ...withCode(hint))];
+  const same = lab.hints.filter((each) => each.looks_like.includes(name)).map(taskLevel);
+  const about = { about: name, task, title: `${task} ${title}, from the last report` };
+  return { ...about, levels: [own, ...same] };
 }
 
 function taskLevel(hint) {
@@ -97,7 +109,8 @@ export class Hints {
 
   /**
    * @param {object} lab of labs.json
-   * @param {{hints?: Record<string, number>, alive?: string[]}} record what is known of the lab
+   * @param {{hints?: Record<string, number>, alive?: string[], looks_like?: object | null}} record
+   *   what is known of the lab
    * @param {(about: string, level: number) => void} onRead
    */
   constructor(lab, record, onRead) {
@@ -106,9 +119,9 @@ export class Hints {
     this.#fill(record);
   }
 
-  /** Show what a run has changed: which wrong implementations survive. */
+  /** Show what a run has changed: which wrong implementations survive, or the diagnosis. */
   draw(record) {
-    if (this.#lab.pool.length && !this.box.contains(document.activeElement)) this.#fill(record);
+    if (!this.box.contains(document.activeElement)) this.#fill(record);
   }
 
   /** Open the hints of a task; without one, those about the first survivor of a hunt. */
@@ -120,9 +133,9 @@ export class Hints {
     subject?.focus();
   }
 
-  #fill({ hints = {}, alive = [] }) {
-    this.#subjects = subjectsOf(this.#lab, alive, hints).map(
-      (subject) => new Subject(subject, hints[subject.about] ?? 0, this.#onRead),
+  #fill(record) {
+    this.#subjects = subjectsOf(this.#lab, record).map(
+      (subject) => new Subject(subject, record.hints?.[subject.about] ?? 0, this.#onRead),
     );
     this.#list.replaceChildren(...this.#subjects.map(({ node }) => node));
   }

@@ -509,12 +509,15 @@ def test_a_student_reads_what_survives_and_gets_hints_at_it(hunting_lab, tiny, r
     assert "goal      one of your lab 90 tests fails here and on no correct implementation" in told
     assert "now       survives: The end is missing. (1 test of lab90 passes on it)" in told
     alone = run("--ignore-glob=*/lab-90-*/*", LAB_IMPL="starter").stdout
-    assert 'next:       kill "The end is missing" (make hint N=91)' in alone
+    assert 'next:       kill "The end is missing" (make hint N=91 T=1)' in alone
     assert "50/100" in told
     for hint in ("Think of the end.", "Flush.", "Flush."):
         assert main(["hint", "--lab", "91"], tiny) == 0
         assert hint in capsys.readouterr().out
     assert "100/100   passed" in run(LAB_IMPL="solution").stdout
+    hunting_lab.starter.write_text("def test_lab90_none(make):\n    assert make is None\n")
+    void = run("--ignore-glob=*/lab-90-*/*", LAB_IMPL="starter").stdout
+    assert "next:       fix test_lab90_none, which is void, then make lab N=91" in void
 
 
 def test_a_terminal_shows_how_far_a_hunt_is(hunting_lab, tmp_path):

@@ -19,9 +19,9 @@ from labkit.errors import UsageError
 from labkit.grading.reading import inputs, tree
 from labkit.grading.reading.inputs import collect
 from labkit.grading.reading.one_student import MOST_ZIP_BYTES, Course
-from labkit.grading.reading.submission import MOST_SOURCE_BYTES
 from labkit.grading.reading.tree import Refused, read_folder
 from labkit.grading.reading.zips import MOST_DIRECTORY_BYTES, read_zip
+from labkit.running.source import MOST_SOURCE_BYTES
 
 LABS = find_labs(Path(__file__).resolve().parents[2])
 LAB02, LAB03, LAB05 = (pick_lab(LABS, number) for number in ("02", "03", "05"))

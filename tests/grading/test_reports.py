@@ -20,12 +20,7 @@ from labkit.grading.feedback import account
 from labkit.grading.grade import Grade
 from labkit.grading.grader import grade
 from labkit.grading.marks.mark import Mark
-from labkit.grading.reading.submission import (
-    KEEP_SHORT,
-    MOST_SOURCE_BYTES,
-    Submission,
-    one_line,
-)  # fmt: skip
+from labkit.grading.reading.submission import Submission, one_line
 from labkit.grading.reports.charts import KINDS, SHADES
 from labkit.grading.reports.gradebooks import nbgrader_csv
 from labkit.grading.reports.json_junit import report_json, report_junit
@@ -34,6 +29,7 @@ from labkit.running.lab_impl import Implementation
 from labkit.running.reporting import groups
 from labkit.running.reporting.showing import MOST_CHARACTERS, printable, repeatable
 from labkit.running.result_kind import ResultKind
+from labkit.running.source import KEEP_SHORT, MOST_SOURCE_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "labkit/grading/schemas"
@@ -49,7 +45,7 @@ OF_FAULTS = {
     "empty": (b" \n", "is empty"),
     "long": (
         b"#" * (MOST_SOURCE_BYTES + 1),
-        f"has 65537 bytes; at most 65536 are read: {KEEP_SHORT}",
+        f"has 65,537 bytes, and the grader reads at most 65,536: {KEEP_SHORT}",
     ),
     "utf16": ("x = 1".encode("utf-16"), "is not UTF-8 (byte 3 is NUL); save it as UTF-8"),
     "latin1": (b"# one\nx = '\xe9'\n", "line 2 is not UTF-8 (byte 0xe9); save it as UTF-8"),

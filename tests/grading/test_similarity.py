@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.course.lab import find_labs
-from labkit.grading.reading.submission import MOST_SOURCE_BYTES
 from labkit.grading.reports.similarity import (
     THRESHOLD,
     alike_sets,
@@ -21,6 +20,7 @@ from labkit.grading.reports.similarity import (
     tokens,
 )  # fmt: skip
 from labkit.running.lab_impl import Implementation
+from labkit.running.source import MOST_SOURCE_BYTES
 
 HERE = Path(__file__).resolve().parent
 LABS = {lab.label: lab for lab in find_labs(HERE.parents[1])}

@@ -22,6 +22,7 @@ from labkit.publish.site.archive import make_archive, make_packages
 from labkit.publish.site.bench import write_archives
 from labkit.publish.site.checks import folder_bytes
 from labkit.publish.student_edition import make_edition
+from labkit.running.source import MOST_SOURCE_BYTES
 
 LAB = pick_lab(find_labs(ROOT), "03")
 RIGHT = LAB.solution.read_text("utf-8")
@@ -167,6 +168,15 @@ def test_what_does_not_parse_waits_with_its_line(ask):
     assert report["failures"] == []
 
 
+@LONG
+def test_a_file_that_the_grader_does_not_read_waits_with_its_size(ask):
+    source = RIGHT + "#" * MOST_SOURCE_BYTES
+    [report], _ = ask(("run", {"lab": "03", "files": {"03": source}, "progress": {}}))
+    size = f"{len(source.encode()):,} bytes, and the grader reads at most 65,536: hand in"
+    assert f"starter.py has {size} your code only" in report["waiting"][0]
+    assert report["failures"] == []
+
+
 def _lab_with(root, source):
     """Return lab 03 in a folder of its own, with this starter."""
     folder = root / "phase" / "labs" / LAB.name
@@ -207,4 +217,5 @@ def test_labs_say_what_a_page_needs_before_there_is_python():
     numbers = [task["number"] for task in labs["03"]["tasks"]]
     assert [hint["task"] for hint in hints] == [number for number in numbers for _ in range(3)]
     assert "<code>C0</code>" in hints[0]["text_html"]
+    assert "high-bits" in hints[0]["looks_like"]
     assert all("<script" not in json.dumps(lab) for lab in labs.values())

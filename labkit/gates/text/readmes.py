@@ -3,12 +3,15 @@
 import re
 from pathlib import Path
 
+from labkit.course.hints import FILE as HINTS
 from labkit.course.hints import read_hints
 from labkit.course.lab import Lab, find_labs
 from labkit.course.matrix import generated_pages
 from labkit.errors import LabFolderError
 from labkit.gates.finding import Finding
 from labkit.gates.promises.documents import documents
+from labkit.running.diagnose import FILE as MISTAKES
+from labkit.running.diagnose import read_mistakes
 
 HEADINGS = [
     "Goal", "Where this sits in a serving engine", "Why this lab exists", "Background", "Files",
@@ -51,9 +54,16 @@ def _lab(lab: Lab) -> list[str]:
         if what in ("title", "time", "difficulty", "prerequisites") and value not in text
     ]
     try:
-        read_hints(lab)
+        hints = read_hints(lab)
     except LabFolderError as error:
         faults.append(str(error).replace(f"{lab.path}/", ""))
+    else:
+        diagnoses = {mistake.name for mistake in read_mistakes(lab.path)}
+        named = {name for levels in hints.values() for hint in levels for name in hint.looks_like}
+        faults += [
+            f"{HINTS}: a hint looks like {name!r}, which {MISTAKES} does not have"
+            for name in sorted(named - diagnoses)
+        ]
     for task in lab.tasks:
         points = sum(test.points for test in lab.tests if test.task == task.number)
         heading = f"### Task {task.number}: {task.title} ({points} points)"

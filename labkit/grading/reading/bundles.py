@@ -14,7 +14,7 @@ from typing import Any
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
-from labkit.grading.reading.submission import KEEP_SHORT, MOST_SOURCE_BYTES
+from labkit.running.source import KEEP_SHORT, MOST_SOURCE_BYTES
 from labkit.student.progress import Progress
 
 SCHEMA = "labkit/submission/v1"

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
-from labkit.grading.reading.submission import MOST_SOURCE_BYTES, Submission, one_line
+from labkit.grading.reading.submission import Submission, one_line
 from labkit.grading.reading.tree import Refused, Tree
 from labkit.grading.reading.zips import read_zip
 from labkit.running.reporting.showing import printable
+from labkit.running.source import MOST_SOURCE_BYTES
 from mini_vllm.text.whole_json import load_json
 
 STARTER = "starter.py"

@@ -11,10 +11,6 @@ from hashlib import sha256
 
 from labkit.running.reporting.showing import in_one_line, printable
 
-# The references have less than 8 kB; a table of answers to tests has more than this.
-MOST_SOURCE_BYTES = 64 << 10
-KEEP_SHORT = "hand in your code only, without tables or data"
-
 
 @dataclass(frozen=True)
 class Submission:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labkit.grading.reading.submission import KEEP_SHORT
+from labkit.running.source import KEEP_SHORT
 
 MOST_FILES = 20_000
 MOST_DEPTH = 8

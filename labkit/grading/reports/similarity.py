@@ -37,7 +37,7 @@ from itertools import pairwise
 from math import ceil
 from typing import NamedTuple
 
-from labkit.grading.reading.submission import MOST_SOURCE_BYTES
+from labkit.running.source import MOST_SOURCE_BYTES
 
 K = 8
 FEWEST = 15

@@ -53,16 +53,28 @@ def enough_of(run: LabRun) -> list[str]:
     return enough if len(enough) < len(of_run) else []
 
 
-def first_survivor(run: LabRun, task: int) -> Code | None:
-    """Return the first published wrong implementation of a task that tests have not killed.
+def first_survivor(run: LabRun) -> Code | None:
+    """Return the first published wrong implementation that tests have not killed.
 
-    None if no test is written, or no test of this task.
+    It is of a task that has tests. None if no test is written.
     """
-    if run.hunted is None or not hunt_rows(run):
+    if not hunt_rows(run):
         return None
     missed = {name for name, result in run.results.items() if result.kind is ResultKind.ASSERTION}
-    wrong = (code for code in run.lab.pool.wrong() if code.target.task == task)
+    wrong = run.lab.pool.wrong()
     return next((code for code in wrong if f"{KILLED}[{code.name}]" in missed), None)
+
+
+def void_test(run: LabRun) -> str | None:
+    """Return the first void test, by name, if no test of the first survivor's lab counts.
+
+    None if no test is void.
+    """
+    rows = [row.test for row in hunt_rows(run) if run.hunted and row.test in run.hunted.void]
+    survivor = first_survivor(run)
+    if run.hunted is None or (survivor is not None and run.hunted.counted(survivor.target)):
+        return None
+    return next(iter(rows), None)
 
 
 def print_hunted(console: Console, run: LabRun) -> None:

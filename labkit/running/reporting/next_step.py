@@ -1,13 +1,14 @@
 """The next step after a run: one line, with the command."""
 
 import os
+import re
 from collections.abc import Sequence
 
 from labkit.course.lab import Lab
 from labkit.course.tracks import track_done
-from labkit.running.reporting.explain import graded_tests
+from labkit.running.reporting.explain import GradedTest, graded_tests
 from labkit.running.reporting.groups import first_open_task
-from labkit.running.reporting.hunted import first_survivor
+from labkit.running.reporting.hunted import first_survivor, void_test
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun
 
@@ -30,16 +31,33 @@ def next_step(run: LabRun, labs: Sequence[Lab]) -> str:
     missed = [test for test in tests if test.task == task and test.ran and not test.passed]
     if any(test.kind is ResultKind.LOAD for test in missed):
         return f"fix the error shown above, then {command(run)}"
-    if (survivor := first_survivor(run, task)) is not None:
-        return f'kill "{survivor.symptom.rstrip(".")}" (make hint N={run.lab.number})'
+    if (void := void_test(run)) is not None:
+        return f"fix {void}, which is void, then {command(run)}"
+    if (survivor := first_survivor(run)) is not None:
+        hint = f"make hint N={run.lab.number} T={survivor.target.task}"
+        return f'kill "{survivor.symptom.rstrip(".")}" ({hint})'
+    needed_by = ""
+    if (blocker := _blocker(run.lab, task, missed)) is not None:
+        needed_by = f", which task {task} needs"
+        task, missed = blocker, [test for test in missed if test.kind is ResultKind.UNWRITTEN]
     # A choice of tests may earn no points although the lab is far advanced.
     is_begin = run.score == 0 and (run.complete or _is_untouched(run))
     if is_begin and not any(test.kind is ResultKind.RAISED for test in missed):
         readme = os.path.relpath(run.lab.readme)
-        return f"read {readme}, then work on task {task}: {command(run, task)}"
+        return f"read {readme}, then work on task {task}{needed_by}: {command(run, task)}"
     verb = "write" if all(test.kind is ResultKind.UNWRITTEN for test in missed) else "fix"
     hint = f"make hint N={run.lab.number} T={task}"
-    return f"{verb} task {task}, then {command(run, task)} (stuck? {hint})"
+    return f"{verb} task {task}{needed_by}, then {command(run, task)} (stuck? {hint})"
+
+
+def _blocker(lab: Lab, task: int, missed: Sequence[GradedTest]) -> int | None:
+    """Return the first earlier task with an unwritten part for which tests of a task wait.
+
+    If only some tests ran, those of the earlier task may not have run.
+    """
+    unwritten = [test.message for test in missed if test.kind is ResultKind.UNWRITTEN]
+    named = {int(number) for text in unwritten for number in re.findall(r"\btask (\d+)\b", text)}
+    return min(named.intersection(lab.blockers(task)), default=None)
 
 
 def _is_untouched(run: LabRun) -> bool:
