@@ -443,6 +443,7 @@ LOOP = Result(ResultKind.TIMEOUT, "the test did not end")
         # A loop without an end is overdue everywhere. The report shows the first task alone.
         (run_of(LOOP, OK, **{COST: LOOP}), []),
         (run_of(WRONG, OK, **{COST: WRONG}), []),
+        (run_of(WRONG, OK, **{COST: LOOP}), []),
         # It also shows a demonstration, which has no mistakes of its own.
         (run_of(OK, OK, given=WRONG, **{COST: WRONG}), ["plain"]),
         # What is not all written yet is unfinished rather than mistaken.

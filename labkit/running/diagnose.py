@@ -124,14 +124,15 @@ def diagnose(
         mistakes: of the lab, in the order in which they are tried.
         lab: drives the code under test.
         failing_tasks: the tasks with a test that ran and failed. Only mistakes of the first of them
-            are considered, and those that cost time.
+            are considered, and those of earlier tasks that cost time.
         overdue: the tests that ran into their time limit.
     """
     # Demonstrations are of task 0.
-    first = min(filter(None, failing_tasks), default=None)
+    first = min(filter(None, failing_tasks), default=0)
     for candidate in mistakes:
         if candidate.overdue:
-            likely = bool(overdue) and candidate.overdue.issuperset(overdue)
+            shown = bool(overdue) and candidate.task <= first
+            likely = shown and candidate.overdue.issuperset(overdue)
         else:
             likely = candidate.task == first
         if not likely:
