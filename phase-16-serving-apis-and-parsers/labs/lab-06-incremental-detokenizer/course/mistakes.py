@@ -96,6 +96,16 @@ def one_late(lab):
 
 
 @mistake(task=1)
+def holds_a_word(lab):
+    """A token of whole characters is held, for example until a space follows.
+
+    Whole characters are certain at once. Only a U+FFFD at the end of the text may still change.
+    """
+    outputs = pushed(lab, LEVEL, "a", " the", "!")
+    return outputs[0] == "" and "".join(outputs) in ("a", "a ", "a the")
+
+
+@mistake(task=1)
 def everything_so_far(lab):
     """`push` returns all text so far instead of the text that the token adds.
 
@@ -131,6 +141,17 @@ def spelled_not_decoded(lab):
     A vocabulary's spelling is for machines. The text is the result of `decode`.
     """
     return pushed(lab, LEVEL, "a", " the") == ["a", "Ġthe"]
+
+
+@mistake(task=1)
+def space_has_no_text(lab):
+    """A space is lost: a token that is empty only at the start of a text counts as an id without
+    text.
+
+    `decode` takes the first space away. Ask for the text of the token twice in a row, or compare
+    with the text before it.
+    """
+    return pushed(lab, FALLBACK, " ", " ") == ["", ""]
 
 
 @mistake(task=1)

@@ -195,6 +195,16 @@ def number_as_byte(lab):
 
 
 @mistake(task=1)
+def own_number_only(lab):
+    """A character from U+0100 on is encoded as it is spelled, so some bytes are never made.
+
+    188 bytes are spelled by the character of their own number. The 68 others are spelled by U+0100
+    and up, in order: build the map of all 256 bytes.
+    """
+    return level(lab, "a", "ä½", "Ģ") == [b"a", b"\xe4\xbd", "Ģ".encode()]
+
+
+@mistake(task=1)
 def soft_hyphen(lab):
     """One byte has no character: AD, the soft hyphen, counts as printable.
 
@@ -258,6 +268,15 @@ def mark_dropped(lab):
     question that the table cannot answer: it is task 4.
     """
     return fallback(lab, "▁a", "b") == [b"a", b"b"]
+
+
+@mistake(task=1)
+def mark_in_front_only(lab):
+    """Only a ▁ at the beginning of a token becomes a space.
+
+    Every ▁ of a token is a space, at any place: replace all of them.
+    """
+    return fallback(lab, "▁a", "a▁") == [b" a", "a▁".encode()]
 
 
 @mistake(task=1)
@@ -444,6 +463,16 @@ def holds_bad_bytes(lab):
     a character at the very end.
     """
     return joins_characters(lab) and run(lab, 3) == run(lab, 6) == [""]
+
+
+@mistake(task=2)
+def held_is_empty(lab):
+    """`held` is empty, although the beginning of a character is held.
+
+    If a decoder of Python holds these bytes, `held` does not see them. Keep them in an attribute of
+    your own, and return it.
+    """
+    return joins_characters(lab) and held(lab, 1) == b""
 
 
 @mistake(task=2)
@@ -671,6 +700,17 @@ def burst_gives_last(lab):
     Text that the ids before it made certain belongs to the result too.
     """
     return run(lab, ("feed_many", [0, 8])) == [" b"]
+
+
+@mistake(task=3)
+def burst_unchecked(lab):
+    """`feed_many` does not check its ids as `feed` does.
+
+    Ids outside the table and skipped special tokens add nothing there either. Let both methods
+    share the lookup.
+    """
+    alone = run(lab, -1, table=[b"a", b"z"]) == [""]
+    return alone and run(lab, ("feed_many", [-1]), table=[b"a", b"z"]) == ["z"]
 
 
 @mistake(task=3)

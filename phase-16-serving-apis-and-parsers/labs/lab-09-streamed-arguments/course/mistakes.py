@@ -276,6 +276,16 @@ def unclosed_is_text(lab):
     return split(lab, "<think>a</thi", end="flush") == [ReasoningDelta("a"), TextDelta("</thi")]
 
 
+@mistake(task=1, overdue=["test_property_splitter_linear"])
+def splitter_rescans(lab):
+    """The splitter scans or copies earlier text again at every piece.
+
+    Emit reasoning as it arrives, and keep only a possible start of a tag. Keep held white space in
+    a list of pieces.
+    """
+    return splits(lab)
+
+
 @mistake(task=2)
 def no_count(lab):
     """`feed` of the scanner returns None.
@@ -314,6 +324,17 @@ def in_one_piece_only(lab):
     brackets.
     """
     return is_whole(lab, '{"a": 1}') and scan(lab, '{"a"', ": 1}")[1] is False
+
+
+@mistake(task=2)
+def fails_early(lab):
+    """The scanner fails in the middle of an object that is still right.
+
+    A piece may end anywhere, within a word or a number. Only a character that JSON does not allow
+    fails the scanner, not an object that has not ended yet.
+    """
+    objects = ('{"a": true}', '{"a": 10}', '{"a": -1.5e3}', '{"a": "b"}')
+    return any(is_whole(lab, text) and fails_at(lab, text) is not None for text in objects)
 
 
 @mistake(task=2)

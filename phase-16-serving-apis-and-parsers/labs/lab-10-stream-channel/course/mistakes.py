@@ -354,7 +354,7 @@ def oldest_only(lab):
 def ids_out_of_order(lab):
     """Joined chunks have their ids in another order than their text.
 
-    The ids of the new chunk follow those of the old one, as its text does.
+    The ids of the new chunk follow those of the old chunk, as its text does.
     """
     joined = read(lab, 1, A, B, C)[0]
     ids = joined.token_ids
@@ -365,7 +365,7 @@ def ids_out_of_order(lab):
 def text_out_of_order(lab):
     """Joined chunks have their text in the wrong order.
 
-    The text of the new chunk follows that of the old one.
+    The text of the new chunk follows that of the old chunk.
     """
     text = read(lab, 1, A, B, C)[0].text
     return text != "abc" and sorted(text) == ["a", "b", "c"]
@@ -385,7 +385,7 @@ def last_ids_only(lab):
 def loses_a_chunk(lab):
     """If the channel is full, a chunk is lost.
 
-    The reader would miss a part of the text without noticing. Join the new chunk to the last one.
+    The reader would miss a part of the text without noticing. Join the new chunk to the last chunk.
     """
     chunks = read(lab, 1, A, B, C)
     text = "".join(chunk.text for chunk in chunks if chunk is not None)
@@ -487,6 +487,16 @@ def other_reason_of_cancel(lab):
     return end.finish_reason not in (None, "cancelled") and end.text == ""
 
 
+@mistake(task=2, overdue=["test_property_linear"])
+def joins_at_push(lab):
+    """Each push takes longer, the longer the reader stays away.
+
+    Joining all unread text at every push copies it again and again. Keep the parts in a list, and
+    join them when they are read.
+    """
+    return carries(lab) and read(lab, 1, A, B, C) == [Chunk("abc", (1, 2, 3)), None, None]
+
+
 @mistake(task=2)
 def end_looks_unlocked(lab):
     """`finish` or `cancel` looks at the state before it holds the lock.
@@ -529,16 +539,6 @@ def is_torn(lab, first, second):
     races = lab.new("given.Races", *map(race, range(lines)))
     (got,) = lab.script(races, [("run", [A], [first], [second], after)], watch="").outputs
     return any(results not in allowed for results in got)
-
-
-@mistake(task=2, overdue=["test_property_linear"])
-def joins_at_push(lab):
-    """Each push takes longer, the longer the reader stays away.
-
-    Joining all unread text at every push copies it again and again. Keep the parts in a list, and
-    join them when they are read.
-    """
-    return carries(lab) and read(lab, 1, A, B, C) == [Chunk("abc", (1, 2, 3)), None, None]
 
 
 @mistake(task=3)

@@ -76,7 +76,7 @@ def sends_text(lab):
 
 
 def without_nulls(value):
-    """Return a dictionary without the keys whose value is null, in nested ones as well."""
+    """Return a dictionary without the keys whose value is null, at every depth."""
     if not isinstance(value, dict):
         return value
     return {key: without_nulls(item) for key, item in value.items() if item is not None}
@@ -239,6 +239,15 @@ def starts_again(lab):
     Remember that the role has been sent; `self._started` is there for that.
     """
     return news(lab, START, A, START) == [ROLE, SHOWN_A, ROLE]
+
+
+@mistake(task=1)
+def role_with_the_text(lab):
+    """Without `start`, the role is in the frame of the first text.
+
+    The role has a frame of its own, with empty content. It precedes the frame of the first event.
+    """
+    return news(lab, A) == [{"role": "assistant", "content": "a"}]
 
 
 @mistake(task=1)
@@ -841,7 +850,7 @@ def joined_without_ends(lab):
 def values_apart(lab):
     """Each data line of an event is returned alone.
 
-    Join the values of an event by line ends. The empty line returns them as one text.
+    Join the values of an event by line ends. The empty line returns the joined text.
     """
     return reads(lab, b"data: a\ndata: b\n\n") == ["a", "b"]
 
@@ -858,7 +867,7 @@ def waits_behind_cr(lab):
 
 @mistake(task=4)
 def every_line_feed_skipped(lab):
-    """After one CR, every later LF is skipped.
+    """After a CR, every later LF is skipped.
 
     Only the LF right after a CR is part of its line ending. Any other byte ends that: forget the CR
     then.
