@@ -446,7 +446,10 @@ def test_nothing_of_the_grader_is_in_it(pristine, tmp_path, monkeypatch):
     write_folder(tmp_path, edition_code.code_of_edition({}, ROOT))
     found = {finding.place for finding in code_of_grader(tmp_path)}
     assert {"labkit/isolation/sandbox.py", "labkit/grading/grader.py"} <= found
-    assert "labkit/grading/reading/submission.py" not in found
+    # Students make bundles, which graders read: they are not the grader's.
+    bundles = "labkit/grading/reading/bundles.py"
+    assert (tmp_path / bundles).exists()
+    assert bundles not in found
 
 
 # What is solved, and which layers are then one's own in make demo and make serve.

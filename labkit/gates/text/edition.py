@@ -64,6 +64,8 @@ def code_of_grader(edition: Path) -> Iterator[Finding]:
     """Find the grader's files in an edition, which are there because a command imports them."""
     imported = imported_files(edition.glob(_BUNDLES), edition)
     bundles = {name for name in imported if "/grading/" in name}
+    # A module is imported with its packages.
+    bundles |= {f"{folder}/__init__.py" for name in bundles for folder in Path(name).parents}
     for path in sorted(edition.rglob("labkit/**/*.py")):
         name = path.relative_to(edition).as_posix()
         if name.startswith(_ROOMS_OF_GRADER) and name not in bundles:
