@@ -495,6 +495,8 @@ def test_text_before_an_unfinished_end_comes_at_once(lab):
             yield [*ids, *reader.spell(some_text(lab, 6), lab.random, 3)]
 
     def rule(pieces):
+        # A smaller case is a well-formed text as well.
+        b"".join(pieces).decode()
         new, ids, _ = stream_of(lab, pieces)
         so_far = itertools.accumulate(pieces, initial=b"")
         texts = [decided(data) for data in so_far]

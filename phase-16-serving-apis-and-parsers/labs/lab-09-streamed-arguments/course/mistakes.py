@@ -728,7 +728,7 @@ def others_refused(lab):
     return events(lab, GOOD) == CALL and CALL not in start
 
 
-@mistake(task=3)
+@mistake(task=2)
 def tag_in_string(lab):
     """A close tag inside a string breaks the call.
 
@@ -1036,7 +1036,7 @@ def malformed_without_an_index(lab):
 
 
 @mistake(
-    task=4,
+    task=1,
     overdue=[
         "test_property_linear",
         "test_property_linear_around_the_arguments",
