@@ -138,8 +138,8 @@ def diagnose(
         if not likely:
             continue
         with suppress(Exception):
-            if (found := _answer(candidate, lab)) is not None:
-                return found
+            if (answer := _answer(candidate, lab)) is not None:
+                return answer
     return None
 
 
@@ -171,7 +171,7 @@ def _other_name(missing: str, lab: Driver) -> Mistake:
     kind, words = ("type", "class") if missing[0].isupper() else ("function", "function")
     names = [name for name in lab.call("__dir__") if not name.startswith("_")]
     values = [step.result for step in lab.script([], names, watch="").steps]
-    # Of a value that does not cross, the message names the type.
+    # The message names the type if a value does not cross.
     same = [
         name
         for name, value in zip(names, values, strict=True)

@@ -27,7 +27,7 @@ class OverdueError(BaseException):
     """The test used more time than it may. No `except Exception` swallows it.
 
     Attributes:
-        reason: what the test does, as a verb and its objects.
+        reason: the fault of the test, as a verb and its objects.
     """
 
     def __init__(self, message: str, reason: str = "did not end within its time limit") -> None:
@@ -110,7 +110,7 @@ class Stuck:
             raise OverdueError(f"Timeout (>{seconds} in a call)", reason)
 
     def _check_run(self, calls: int) -> None:
-        """Compare the last ticks, in each of which some calls were made, with what is to do."""
+        """Compare the last ticks, in each of which some calls were made, with the rest of the run."""
         made = self._made[-_RUN_TICKS - 1 :]
         in_ticks = [after - before for before, after in pairwise(made)]
         if len(in_ticks) < _RUN_TICKS or min(in_ticks) < 1 or in_ticks[0] < in_ticks[-1]:

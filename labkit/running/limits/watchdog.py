@@ -173,7 +173,7 @@ def _watch(reader: int, out: int, code: Path, test_process: int, crash: IO[bytes
 
 
 class _Line:
-    """A line of the terminal that names what is being waited for, until it is over.
+    """A line of the terminal that names the running test, until the test is over.
 
     Args:
         out: a file descriptor; nothing is shown if it is not a terminal.

@@ -654,7 +654,7 @@ def same_dictionary(lab):
     return outputs[1] == [TextDelta("é")] and outputs[2] == [EMPTY, EMPTY]
 
 
-# Of task 1 only to be tried before `recount`, which task 1 may show.
+# The task is 1 only so that this probe is tried before `recount`, which task 1 may show.
 @mistake(task=1, overdue=["test_property_linear_call"])
 def copies_held(lab):
     """Each token of a long call takes longer than the one before.
