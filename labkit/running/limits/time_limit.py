@@ -110,7 +110,10 @@ class Stuck:
             raise OverdueError(f"Timeout (>{seconds} in a call)", reason)
 
     def _check_run(self, calls: int) -> None:
-        """Compare the last ticks, in each of which some calls were made, with the rest of the run."""
+        """Compare the calls of the last ticks with the rest of the run.
+
+        In a tick without calls, one call took long, which says nothing of the others.
+        """
         made = self._made[-_RUN_TICKS - 1 :]
         in_ticks = [after - before for before, after in pairwise(made)]
         if len(in_ticks) < _RUN_TICKS or min(in_ticks) < 1 or in_ticks[0] < in_ticks[-1]:
