@@ -149,10 +149,9 @@ def _watch(reader: int, out: int, code: Path, test_process: int, crash: IO[bytes
     while True:
         ready, _, _ = select.select([reader], [], [], _LOOK_SECONDS if limit else None)
         if not ready:
-            grace = _grace(limit * REAL_TO_PROCESSOR)
-            late = processor_seconds(test_process) - used > limit + grace
+            computed = processor_seconds(test_process) - used
             seconds = time.monotonic() - began
-            if not late and seconds < limit * REAL_TO_PROCESSOR + grace:
+            if computed < limit + _grace(limit * REAL_TO_PROCESSOR) and seconds < _real(limit):
                 if seconds > _SHOWN_SECONDS and limit < _MOST_SHOWN_LIMIT:
                     line.show(f"{test}: {seconds:.0f} s ({limit:g} s of processor time at most)")
                 continue
@@ -198,8 +197,16 @@ class _Line:
 
 
 def _grace(seconds: float) -> float:
-    """Return how long to wait after a limit in seconds of real time."""
+    """Return the processor time to wait after a limit."""
     return min(_MOST_GRACE_SECONDS, seconds)
+
+
+def _real(limit: float) -> float:
+    """Return the real time after which a test cannot be interrupted: it must end by itself before,
+    even if the machine is so busy that this takes long.
+    """
+    seconds = limit * REAL_TO_PROCESSOR
+    return seconds + min(_MOST_GRACE_SECONDS * REAL_TO_PROCESSOR, seconds)
 
 
 def _endless(test: str, code: Path) -> str:
