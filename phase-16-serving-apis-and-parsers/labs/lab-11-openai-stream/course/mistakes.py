@@ -307,6 +307,17 @@ def reasoning_lost(lab):
 
 
 @mistake(task=1)
+def json_of_several_lines(lab):
+    """The JSON of a frame has several lines.
+
+    Readers look for `data:` at the beginning of every line, so they get the first line alone. Let
+    `json.dumps` write one line: call it without `indent`.
+    """
+    frame = raw(lab, START)[0]
+    return isinstance(payloads(frame)[0], dict) and b"\n" in frame.removesuffix(b"\n\n")
+
+
+@mistake(task=1)
 def json_by_hand(lab):
     """A line end or a quotation mark in the text breaks the JSON.
 
