@@ -45,7 +45,8 @@ def none_for_nothing(lab):
 
     A path through `push` that ends without `return` returns None. Return `""` there.
     """
-    return None in pushed(lab, LEVEL, "a", " the")
+    without_text = pushed(lab, FALLBACK, " ", -1)
+    return None in [*pushed(lab, LEVEL, "a", " the"), *without_text]
 
 
 @mistake(task=1)
