@@ -195,6 +195,16 @@ def number_as_byte(lab):
 
 
 @mistake(task=1)
+def others_by_their_number(lab):
+    """The 68 other bytes are spelled by U+0100 plus their own number, which is wrong from 7F on.
+
+    They are counted off in order: 00 to 20 take 33 characters, so 7F is spelled by U+0121, not by
+    U+017F.
+    """
+    return level(lab, "Ġ", "\u017f") == [b" ", b"\x7f"]
+
+
+@mistake(task=1)
 def own_number_only(lab):
     """A character from U+0100 on is encoded as it is spelled, so some bytes are never made.
 
