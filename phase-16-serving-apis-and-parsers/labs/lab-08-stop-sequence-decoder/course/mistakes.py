@@ -377,6 +377,18 @@ def visible_misses(lab):
 
 
 @mistake(task=2)
+def visible_beats_hidden_string(lab):
+    """A string in both lists, hidden and visible, is shown.
+
+    Hidden beats visible. Ask whether the stop is in the hidden list before you ask whether it is in
+    the visible list.
+    """
+    both = outputs(lab, b"aEND", stops=["END"], visible_stops=["END"])
+    shown = "".join(output.text for output in both) == "aEND"
+    return shown and both[-1].reason == "END" and ends_at_strings(lab)
+
+
+@mistake(task=2)
 def list_order(lab):
     """If a token has several stop strings, the first in the list wins, and the text of another stop
     is shown.
