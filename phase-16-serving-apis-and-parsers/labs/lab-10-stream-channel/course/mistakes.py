@@ -132,6 +132,15 @@ def stays_in_the_channel(lab):
 
 
 @mistake(task=1)
+def end_stays_in_the_channel(lab):
+    """The terminal chunk is read again and again.
+
+    It is read once, like every other chunk. After it `try_pop` returns None.
+    """
+    return read(lab, 9, A, FINISH) == [CHUNK_A, STOP, STOP]
+
+
+@mistake(task=1)
 def last_again_and_again(lab):
     """The chunk that was pushed last is read again and again, and the others never.
 
@@ -554,7 +563,7 @@ def asks_for_a_loop(lab):
 
 @mistake(task=3)
 def sets_event_directly(lab):
-    """After a push the reader keeps sleeping, until something else wakes its event loop.
+    """After a push or an end the reader keeps sleeping, until something else wakes its event loop.
 
     `set` of an `asyncio.Event`, or of a future, does not wake the loop from another thread. Use
     `loop.call_soon_threadsafe`.
