@@ -79,6 +79,12 @@ def finds_calls(lab):
     return events(lab, GOOD) == CALL == events(lab, *GOOD)
 
 
+def breaks_off(lab):
+    """Whether a call that breaks is text before its name, and a Malformed after it."""
+    *_, last = events(lab, NAMED + "oops" + CLOSE)
+    return is_text(lab, OPEN + "no") and isinstance(last, Malformed)
+
+
 def split(lab, *pieces, inside=False, end=""):
     """All events of a new splitter that is fed the pieces."""
     options = {"starts_inside": True} if inside else {}
@@ -1049,4 +1055,4 @@ def rescan(lab):
     Keep held text in a list of pieces, and read each character once. `self._held += text` copies
     everything.
     """
-    return scans(lab) and finds_calls(lab) and splits(lab)
+    return scans(lab) and finds_calls(lab) and breaks_off(lab) and splits(lab)
