@@ -833,6 +833,16 @@ def shared(lab):
     return first.outputs + second.outputs == ["", "a", "", "你", "a", ""]
 
 
+@mistake(task=2)
+def shared_from_the_start(lab):
+    """Bytes that one detokenizer holds are emitted by another.
+
+    `self.name = ...` belongs to one object; a name in the class body, the module or a default
+    argument belongs to all.
+    """
+    return shared(lab)
+
+
 @mistake(task=4)
 def no_strip(lab):
     """`strip_first_space` has no effect.

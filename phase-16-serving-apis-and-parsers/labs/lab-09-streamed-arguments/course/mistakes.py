@@ -1055,4 +1055,5 @@ def rescan(lab):
     Keep held text in a list of pieces, and read each character once. `self._held += text` copies
     everything.
     """
-    return scans(lab) and finds_calls(lab) and breaks_off(lab) and splits(lab)
+    is_right = finds_calls(lab) and breaks_off(lab) and not whole_calls(lab)
+    return scans(lab) and is_right and splits(lab)
