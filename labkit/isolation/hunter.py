@@ -19,7 +19,14 @@ from labkit.isolation.sandbox import Sandbox, Worker
 from labkit.running.hunt_results import results_of
 from labkit.running.hunting import work
 from labkit.running.hunting.rules import hunt, plan
-from labkit.running.hunting.verdict import FUSE, Verdict, VerdictKind, endless, verdict_of
+from labkit.running.hunting.verdict import (
+    FUSE,
+    Verdict,
+    VerdictKind,
+    endless,
+    fuse_blown,
+    verdict_of,
+)
 from labkit.running.limits.time_limit import OverdueError
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, classify
@@ -153,7 +160,7 @@ class Hunter:
                 # The process's CPU time is not known any more.
                 return Verdict(VerdictKind.FAILED, str(error), time.monotonic() - began)
             waits = _SLEPT in str(error)
-            return endless("it waits" if waits else f"it runs for more than {self._fuse:g} s")
+            return endless("it waits") if waits else fuse_blown(self._fuse)
         except InfrastructureError:
             raise
         except (OverdueError, MemoryError, RecursionError) as error:

@@ -47,7 +47,7 @@ from labkit.running.travel import pack, unpack
 _PLUGIN: pytest.StashKey["LabPlugin"] = pytest.StashKey()
 _LIMIT: pytest.StashKey[float] = pytest.StashKey()
 _MOST_PRINTED = 4_000
-_HUNT_LIMIT = 120.0
+_HUNT_LIMIT = 600.0
 # The part of a test's time limit that a single call of the code under test may use.
 _CALL_SHARE = 0.4
 _MARKS = (

@@ -28,7 +28,8 @@ SIZE = 64_000
 # An expression or statements on a long text, and on the list of its characters.
 LOOKS = [
     "text.find('x')", "text.index('z')", "text.count('a')", "text.encode()", "text.upper()",
-    "text.split('x')", "text.replace('x', 'y')", "'x' in text", "'x' not in text",
+    "text.split('x')", "text.lstrip('a')", "text.partition('z')", "text.replace('x', 'y')",
+    "'x' in text", "'x' not in text",
     "text == text[:-1] + 'z'", "text != text[:-1] + 'z'", "text.encode().decode()",
     "''.join(items)", "list(text)", "str(items)", "sorted(items)", "max(items)",
     "bytearray(text.encode())",
@@ -42,7 +43,9 @@ LOOKS = [
 COPIES = [
     "text + 'x'", "'x' + text", "text[1:]", "f'{text}x'", "text * 2", "'%s' % text", "[*items]",
     "(*items, 1)", "items + [1]", "items[1:]", "items * 2", "del items[:1]", "items[0:1] = []",
-    "items.pop(0)", "both = {'a': text}\nboth['a'] += 'x'",
+    "items.pop(0)", "text.lstrip()", "text.rstrip('z')", "text.strip('z')",
+    "text.removeprefix('a')",
+    "text.removesuffix('z')", "text.partition('a')", "both = {'a': text}\nboth['a'] += 'x'",
 ]  # fmt: skip
 FREE = [
     "text[0]", "text[:3]", "len(text)", "items.append(1)", "items.pop()", "items[0] = 1",

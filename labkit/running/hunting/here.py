@@ -16,7 +16,7 @@ from labkit.running.hunting.verdict import (
     MOST_SHOWN,
     Verdict,
     VerdictKind,
-    endless,
+    fuse_blown,
     verdict_of,
 )
 from labkit.running.hunting.work import WORK, TooMuchWork
@@ -148,7 +148,7 @@ class Here:
                 trace = perform(there.__getitem__, plan(test), [], "")
                 counts = WORK.totals
         except OverdueError:
-            return endless(f"it runs for more than {self._fuse:g} s")
+            return fuse_blown(self._fuse)
         except (KeyboardInterrupt, LoadFailure):
             raise
         except BaseException as error:

@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+from math import ceil, floor
 
 from labkit.course.hunt import Code, Pool, Target, label_of
 from labkit.running.hunting.verdict import Verdict, VerdictKind
@@ -178,8 +179,8 @@ def _distance(
     if not test:
         return ""
     return (
-        f"{test} shows {times:.1f} times the correct implementation's work; {needed:.0f} times is "
-        "needed: feed more and shorter pieces"
+        f"{test} shows {floor(10 * times) / 10:g} times the correct implementation's work; more "
+        f"than {ceil(10 * needed) / 10:g} times is needed: feed more and shorter pieces"
     )
 
 
@@ -287,7 +288,9 @@ def _judge(
         if failed.kind is VerdictKind.UNWRITTEN:
             hunted.unwritten[test] = failed.why
         else:
-            hunted.void[test] = f"it also fails on a correct implementation: {failed.why}"
+            steps = f" ({failed.steps:,} steps, {failed.allowed:,} are allowed)"
+            why = failed.why + steps * (failed.steps > failed.allowed)
+            hunted.void[test] = f"it also fails on a correct implementation: {why}"
         return
 
 

@@ -67,6 +67,16 @@ def verdict_of(raised: Raised | None) -> Verdict:
     return Verdict(VerdictKind.FAILED, f"{what:.{MOST_SHOWN}}{line:.{MOST_SHOWN}}")
 
 
+def fuse_blown(fuse: float) -> Verdict:
+    """Return the verdict of the test that was running when the tests of its lab had used up their
+    time: `fuse` seconds of processor time in one run.
+    """
+    return endless(
+        f"it was running when the tests of its lab had used their {fuse:g} s of processor time on "
+        "one implementation. Its own loops count as well"
+    )
+
+
 def endless(why: str) -> Verdict:
     """Return the verdict of a test in which a fuse blew.
 

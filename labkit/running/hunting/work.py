@@ -232,6 +232,11 @@ def _of_text(owner: Any, name: str, args: tuple[Any, ...], result: Any) -> int:
         start = args[1] if len(args) > 1 else 0
         end = result if result >= 0 else (args[2] if len(args) > 2 else len(owner))
         return max(0, min(end, len(owner)) - start) + 1
+    if name in ("strip", "lstrip", "rstrip", "removeprefix", "removesuffix"):
+        # The rest is copied, but not read.
+        return len(owner) - len(result) + 1
+    if name == "partition":
+        return len(owner) - len(result[2]) + len(owner) // _COPIED_IN_A_STEP
     # A join reads its argument.
     return len(args[0]) if name == "join" and isinstance(args[0], list | tuple) else len(owner)
 

@@ -19,7 +19,7 @@ from typing import Any
 from labkit.course.hunt import Code
 from labkit.errors import CourseError
 from labkit.running import platform
-from labkit.running.hunting.verdict import FUSE, Verdict, VerdictKind, endless
+from labkit.running.hunting.verdict import FUSE, Verdict, VerdictKind, fuse_blown
 from labkit.running.remote.fork_server import IMPLEMENTATION, TESTS, Line
 
 _ROOT = str(Path(__file__).resolve().parents[3])
@@ -175,7 +175,7 @@ class Apart:
             reason, in_all, *counts, requests = _answer_to(pair.implementation, ["excess", made])
         except TimeoutError:
             pair.end()
-            return endless(f"it runs for more than {self._fuse:g} s")
+            return fuse_blown(self._fuse)
         except (EOFError, OSError):
             pair.end()
             return Verdict(VerdictKind.FAILED, "the process ended before it answered")
@@ -183,11 +183,11 @@ class Apart:
             self._requests[test] = requests
         self._after_run(raised)
         if kind == VerdictKind.ENDLESS.value:
-            return endless(f"it runs for more than {self._fuse:g} s")
+            return fuse_blown(self._fuse)
         seconds = (used + in_all - pair.used) / 1e6
         pair.used = in_all
         if reason:
-            return Verdict(VerdictKind.FAILED, reason, seconds)
+            return Verdict(VerdictKind.FAILED, reason, seconds, *counts)
         return Verdict(VerdictKind(kind), why, seconds, *counts)
 
 
