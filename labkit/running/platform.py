@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from typing import Any, Protocol
+from functools import cache, partial
+from typing import Any
 
 _IN_BROWSER = sys.platform == "emscripten"
 # The features that `@pytest.mark.needs(...)` of a lab's test may name, and those a browser lacks.
@@ -25,7 +25,7 @@ SLOWER = 3 if _IN_BROWSER else 1
 # A test that sleeps or waits spends no processor time. So its real time is limited as well, to so
 # many times the limit.
 REAL_TO_PROCESSOR = 6
-# Timers send a signal after each so many seconds, of the time that they measure.
+# A timer sends its signal after each so many seconds of processor time, or of real time.
 TICK = 0.25
 # The system may send a signal so much too early.
 _EARLY_SECONDS = 0.005
@@ -34,104 +34,65 @@ _STACK_BYTES = 48 << 10
 _DEEP_BYTES = 96 << 10
 
 
-class Timer(Protocol):
-    """A timer that sends a signal, like those of `signal.setitimer`.
+class Timer:
+    """A timer that sends a signal when its time is over, and after each tick until then.
+
+    Args:
+        start: starts to send the signal, as `signal.setitimer` does: after so many seconds, and
+            then again and again. 0 seconds stop it.
+        clock: returns the time that the timer measures.
+        tick: the time between two signals, in the timer's seconds.
 
     Attributes:
         number: of the signal.
         times: the factor from a limit in seconds of processor time to this timer's seconds.
         unit: the measured time, for messages.
+        sees_work: whether its ticks measure the work of the code, rather than the time that passes.
     """
 
-    number: int
-    times: float
-    unit: str
+    def __init__(
+        self,
+        start: Callable[[float, float], object],
+        clock: Callable[[], float],
+        *,
+        number: int,
+        times: float,
+        unit: str,
+        sees_work: bool,
+        tick: float = TICK,
+    ) -> None:
+        self._start = start
+        self._clock = clock
+        self.number, self.times, self.unit, self.sees_work = number, times, unit, sees_work
+        self._tick = tick
+        self._end: float | None = None
+        self._again = 0.0
 
     def set(self, seconds: float, again: float = 0.0) -> tuple[float, float]:
-        """Send the signal after so many seconds, and again after each `again`; 0 stops it.
+        """Set the time, after which the signal is sent again after each `again`; 0 stops it.
 
         Returns:
             The rest of the earlier time, and its `again`.
         """
-
-    def is_due(self) -> bool:
-        """Return whether a received signal is the one that was set last."""
-
-
-class SystemTimer:
-    """A timer of the operating system; see `Timer`.
-
-    It also sends its signal after each `TICK` until it is due.
-
-    Args:
-        which: the number of the timer.
-        number, times, unit: as in `Timer`.
-        clock: returns the time that the timer measures.
-    """
-
-    def __init__(
-        self, which: int, number: int, times: float, unit: str, clock: Callable[[], float]
-    ) -> None:
-        self._which = which
-        self.number, self.times, self.unit = number, times, unit
-        self._clock = clock
-        self._end: float | None = None
-        self._again = 0.0
-
-    def set(self, seconds: float, again: float = 0.0) -> tuple[float, float]:
-        """Set the timer."""
         now = self._clock()
-        before = _rest(self._end, now, self._again)
+        before = (0.0, 0.0) if self._end is None else (max(self._end - now, 1e-3), self._again)
         self._end = now + seconds if seconds else None
         self._again = again
-        signal.setitimer(self._which, min(seconds, TICK), TICK if seconds else 0)
+        self._start(min(seconds, self._tick), self._tick if seconds else 0.0)
         return before
 
     def is_due(self) -> bool:
-        """Return whether the time is over, and set the time of the next signal."""
+        """Return whether the time is over, and set the time of the next signal.
+
+        A signal may be a tick, or that of an earlier limit.
+        """
         if self._end is None:
             return False
         left = self._end - self._clock()
         is_due = left < _EARLY_SECONDS
-        if is_due or left < TICK:
-            signal.setitimer(self._which, self._again if is_due else left, self._again)
+        if is_due or left < self._tick:
+            self._start(self._again if is_due else left, self._again)
         return is_due
-
-
-class PageTimer:
-    """The page's timer; see `Timer`.
-
-    The page writes the signal's number into memory that Python reads every few instructions.
-
-    Args:
-        announce: sends the page the seconds (None to stop the timer) and `again`.
-    """
-
-    number = signal.SIGALRM if hasattr(signal, "SIGALRM") else 14
-    times: float = SLOWER
-    unit = "in all"
-
-    def __init__(self, announce: Callable[[float | None, float], object]) -> None:
-        self._announce = announce
-        self._end: float | None = None
-        self._again = 0.0
-
-    def set(self, seconds: float, again: float = 0.0) -> tuple[float, float]:
-        """Set the timer."""
-        now = time.monotonic()
-        before = _rest(self._end, now, self._again)
-        self._end = now + seconds if seconds else None
-        self._again = again
-        self._announce(seconds or None, again)
-        return before
-
-    def is_due(self) -> bool:
-        """Return whether the time is over: a signal may be that of an earlier limit."""
-        return self._end is not None and time.monotonic() >= self._end
-
-
-def _rest(end: float | None, now: float, again: float) -> tuple[float, float]:
-    return (0.0, 0.0) if end is None else (max(end - now, 1e-3), again)
 
 
 class Page:
@@ -143,7 +104,20 @@ class Page:
 
     def __init__(self, tell: Callable[[dict[str, Any]], object], *, interrupts: bool) -> None:
         self._tell = tell
-        self.timer = PageTimer(self._announce) if interrupts else None
+        # It writes the signal's number into memory that Python reads every few instructions.
+        self.timer = (
+            Timer(
+                self._announce,
+                time.monotonic,
+                number=signal.SIGALRM if hasattr(signal, "SIGALRM") else 14,
+                times=SLOWER,
+                unit="in all",
+                sees_work=True,
+                tick=SLOWER * TICK,
+            )
+            if interrupts
+            else None
+        )
 
     def watch(self, seconds: float, messages: Mapping[str, str]) -> None:
         """Have the page end the run if no further message arrives in so many seconds (0: never).
@@ -154,8 +128,8 @@ class Page:
         """
         self._tell({"event": "watch", "seconds": seconds or None, "told": dict(messages)})
 
-    def _announce(self, seconds: float | None, again: float) -> None:
-        self._tell({"event": "limit", "seconds": seconds, "again": again})
+    def _announce(self, seconds: float, again: float) -> None:
+        self._tell({"event": "limit", "seconds": seconds or None, "again": again})
 
 
 # The page around this Python; None outside of a browser.
@@ -185,9 +159,21 @@ def can_fork() -> bool:
 @cache
 def _system_timers() -> list[Timer]:
     return [
-        SystemTimer(signal.ITIMER_PROF, signal.SIGPROF, 1, "of processor time", time.process_time),
-        SystemTimer(
-            signal.ITIMER_REAL, signal.SIGALRM, REAL_TO_PROCESSOR, "in all", time.monotonic
+        Timer(
+            partial(signal.setitimer, signal.ITIMER_PROF),
+            time.process_time,
+            number=signal.SIGPROF,
+            times=1,
+            unit="of processor time",
+            sees_work=True,
+        ),
+        Timer(
+            partial(signal.setitimer, signal.ITIMER_REAL),
+            time.monotonic,
+            number=signal.SIGALRM,
+            times=REAL_TO_PROCESSOR,
+            unit="in all",
+            sees_work=False,
         ),
     ]
 

@@ -52,7 +52,8 @@ class Stuck:
         self._code = code
         self._seconds = seconds
         self._call_seconds = call_seconds
-        self._begin = self._used = time.process_time()
+        self._begin = platform.processor_time()
+        self._used = time.process_time()
         self._idle_ticks = 0
         self._call: FrameType | None = None
         self._call_ticks = 0
@@ -81,7 +82,7 @@ class Stuck:
 
         Raises:
             OverdueError: the same call has been running for too long, or the calls get slower, and
-                the others of the run would take more than twice the rest of the limit.
+                the rest of the limit would not do for the other calls even at their fastest.
         """
         call = run = None
         calls: Sequence[object] = ()
@@ -110,22 +111,25 @@ class Stuck:
             raise OverdueError(f"Timeout (>{seconds} in a call)", reason)
 
     def _check_run(self, calls: int) -> None:
-        """Compare the calls of the last ticks with the rest of the run.
-
-        In a tick without calls, one call took long, which says nothing of the others.
-        """
-        made = self._made[-_RUN_TICKS - 1 :]
-        in_ticks = [after - before for before, after in pairwise(made)]
-        if len(in_ticks) < _RUN_TICKS or min(in_ticks) < 1 or in_ticks[0] < in_ticks[-1]:
+        """Compare the rest of the run with its fastest tick, once its calls take twice as long."""
+        if len(self._made) < _RUN_TICKS:
             return
-        used = time.process_time() - self._begin
-        seconds = (calls - made[-1]) * _RUN_TICKS * platform.TICK / sum(in_ticks)
-        if used > _RUN_TICKS * platform.TICK and seconds > 2 * (self._seconds - used):
+        # The run began within the first tick.
+        in_ticks = [after - before for before, after in pairwise(self._made)]
+        fastest, slowest, last = max(self._made[0], *in_ticks), min(in_ticks), in_ticks[-1]
+        # In a tick without calls, a call took long, which says nothing of the others.
+        if slowest < 1 or 2 * last > fastest:
+            return
+        made = self._made[-1]
+        used = platform.processor_time() - self._begin
+        seconds = (calls - made) * platform.TICK / fastest
+        if seconds > self._seconds - used:
+            limit = f"{self._seconds:g} s"
             reason = (
-                f"made {made[-1]:,} of {calls:,} calls in {used:.1f} s, more and more slowly, and "
-                f"would need much more than its {self._seconds:g} s"
+                f"made {made:,} of {calls:,} calls in {used:.1f} s, more and more slowly: even at "
+                f"the highest speed so far, the rest would exceed its limit of {limit}"
             )
-            raise OverdueError(f"Timeout (>{self._seconds:g} s of processor time)", reason)
+            raise OverdueError(f"Timeout (>{limit} of processor time)", reason)
 
 
 def is_traced() -> bool:
@@ -157,10 +161,9 @@ def time_limit(
     Args:
         seconds: of processor time.
         when_traced: called instead, if a debugger was started meanwhile.
-        stuck: raises it sooner, if the body cannot end; a page has no timers for this.
+        stuck: raises it sooner, if the body cannot end.
     """
     timers = platform.timers()
-    stuck = stuck if platform.page() is None else None
     here = threading.current_thread() is threading.main_thread()
     if not here or not timers or is_traced():
         yield
@@ -178,10 +181,10 @@ def time_limit(
                 when_traced()
         elif is_due:
             raise OverdueError(f"Timeout (>{seconds * timer.times:g} s {timer.unit})")
-        elif stuck is not None and number == signal.SIGALRM:
-            stuck.check_idle()
-        elif stuck is not None:
+        elif stuck is not None and timer.sees_work:
             stuck.check_work(frame)
+        elif stuck is not None:
+            stuck.check_idle()
 
     before = {number: signal.signal(number, stop) for number in by_signal}
     left = [timer.set(seconds * timer.times, _AGAIN_SECONDS) for timer in timers]
