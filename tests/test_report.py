@@ -467,7 +467,8 @@ def test_failures_after_the_first_have_two_lines_from_their_difference_on():
     raised = classify(driver_failure())
     lab = replace(LAB)
     lab.__dict__["tests"] = tuple(
-        replace(LAB.tests[1], name=f"test_{number}") for number in range(12)
+        replace(LAB.tests[1], name=f"test_{number}", points=15 if number < 11 else 1)
+        for number in range(12)
     )
     results = {f"test_{n}": classify(Failure(f"{n}", f"{n + 1}", "f()")) for n in range(10)} | {
         "test_10": wrong,
@@ -476,7 +477,7 @@ def test_failures_after_the_first_have_two_lines_from_their_difference_on():
     lines = report(replace(run_of(OK, OK), lab=lab, results=results)).splitlines()
     at = lines.index("FAIL test_10 (task 1, 15 points)")
     assert lines[at + 1] == "  expected …'19', '20', '21', '22', '23', '2…, got …'19', 'no']"
-    assert lines[at + 2] == "FAIL test_11 (task 1, 15 points)"
+    assert lines[at + 2] == "FAIL test_11 (task 1, 1 point)"
     assert lines[at + 3].startswith("  KeyError: 'x', at line ")
 
 

@@ -15,7 +15,7 @@ from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.reports.fitting import fit, line
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import VISIBLE, GradedTest
-from labkit.running.reporting.showing import clip
+from labkit.running.reporting.showing import clip, counted
 from labkit.running.result_kind import ResultKind
 
 _MOST_FAILURE, _MOST_NAME = 6_000, 200
@@ -139,7 +139,9 @@ def _points(tests: Sequence[GradedTest], number: int, title: str) -> TaskPoints:
 
 
 def _failed(test: GradedTest) -> Failure:
-    worth = f"task {test.task}, {test.max_score} points" if test.task else "given"
+    worth = (
+        f"task {test.task}, {counted(test.max_score, 'point')}" if test.task else "demonstration"
+    )
     return Failure(test.name, worth, clip(test.for_student or test.rule, _MOST_FAILURE))
 
 

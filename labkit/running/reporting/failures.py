@@ -16,7 +16,7 @@ from labkit.running.reporting.groups import (
     waiting,
     worth,
 )
-from labkit.running.reporting.showing import clip
+from labkit.running.reporting.showing import clip, counted
 
 # The most lines in full for a student, and the most failures after them in two lines each.
 _MOST_LINES = 60
@@ -104,7 +104,7 @@ def _print_group(console: Console, group: Sequence[GradedTest], most_names: int)
         points = sum(test.max_score for test in others)
         names = ", ".join(test.name for test in others[:most_names])
         names += ", …" if len(others) > most_names else ""
-        text = f"and {len(others)} more for the same reason ({points} points): {names}"
+        text = f"and {len(others)} more for the same reason ({counted(points, 'point')}): {names}"
         console.print(Text(textwrap.indent("\n".join(textwrap.wrap(text, WIDTH - 4)), "  ")))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from labkit.course.lab import Lab
 from labkit.running.reporting.explain import VISIBLE, GradedTest
+from labkit.running.reporting.showing import counted
 from labkit.running.result_kind import ResultKind
 
 # The words for tests of a waiting kind, for one test and for several.
@@ -42,7 +43,9 @@ def _reason(test: GradedTest) -> tuple[str, ...]:
 def worth(group: Sequence[GradedTest]) -> str:
     """Return the task and the points of the first test of a group, in parentheses."""
     test = group[0]
-    words = f"task {test.task}, {test.max_score} points" if test.task else "demonstration"
+    words = (
+        f"task {test.task}, {counted(test.max_score, 'point')}" if test.task else "demonstration"
+    )
     return f"({words}, {test.visibility})" if test.visibility != VISIBLE else f"({words})"
 
 
@@ -69,7 +72,7 @@ def waiting(tests: Sequence[GradedTest]) -> list[tuple[str, str]]:
     """Return the tests that wait, as a count (`3 tests wait for this: `), and the reason."""
     counts = Counter((test.kind, test.message) for test in tests if test.kind.is_waiting)
     return [
-        (f"{'1 test' if count == 1 else f'{count} tests'} {WAITS[kind][count > 1]}: ", message)
+        (f"{counted(count, 'test')} {WAITS[kind][count > 1]}: ", message)
         for (kind, message), count in counts.items()
         if message
     ]

@@ -18,6 +18,7 @@ from labkit.running.reporting.explain import WIDTH, GradedTest, graded_tests, in
 from labkit.running.reporting.failures import print_all, print_first_task, print_wrapped
 from labkit.running.reporting.hunted import print_hunted
 from labkit.running.reporting.next_step import command, next_step
+from labkit.running.reporting.showing import counted
 from labkit.running.reporting.tasks import FAIL, PASS, given_row, task_rows
 from labkit.running.score import LabRun
 from labkit.running.under_test import root_of
@@ -57,7 +58,9 @@ def left_out(run: LabRun) -> list[str]:
         own = [test for test in run.left_out if test.needs == need]
         points = sum(test.points for test in own)
         names = ", ".join(test.name for test in own)
-        lines.append(f"{names} ({points} points): {NEEDS[need]}; a checkout runs the whole lab")
+        lines.append(
+            f"{names} ({counted(points, 'point')}): {NEEDS[need]}; a checkout runs the whole lab"
+        )
     return lines
 
 
@@ -95,7 +98,7 @@ def _print_failed(console: Console, run: LabRun) -> None:
         print_score(console, run.score, run.most)
     else:
         left = sum(not test.ran for test in tests)
-        tests_left = "1 test" if left == 1 else f"{left} tests"
+        tests_left = counted(left, "test")
         console.print(Text(f"score       shown for a full run only ({tests_left} not run)"))
 
 

@@ -142,6 +142,11 @@ def in_one_line(text: str) -> str:
     return text.replace("\n", r"\n").replace("\t", r"\t")
 
 
+def counted(number: float, noun: str) -> str:
+    """Return the number and its noun, such as "1 point" and "2 points"."""
+    return f"{number:g} {noun}" if number == 1 else f"{number:g} {noun}s"
+
+
 def clip(text: str, width: int) -> str:
     """Return a text of at most `width` characters."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
