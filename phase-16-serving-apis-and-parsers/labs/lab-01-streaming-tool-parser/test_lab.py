@@ -634,14 +634,15 @@ def test_malformed_call_is_not_scanned_again(lab):
 @pytest.mark.points(2)
 def test_what_python_cannot_read_is_text(lab):
     """A body with a whole number of 4,301 digits or more, in any value and with or without a minus,
-    is also text, and so is one with 90,000 levels of nesting: no input makes feed raise. 200 levels
-    are read, and so are any number of brackets side by side or in strings, 4,300 digits, and
-    fractions, exponents and strings of any length. No limit of Python is changed.
+    is also text, and so is one with 90,000 levels of nesting, of arrays or of objects: no input
+    makes feed raise. 200 levels are read, and so are any number of brackets side by side or in
+    strings, 4,300 digits, and numbers with a fraction or an exponent, and strings, of any length.
+    No limit of Python is changed.
     """
     r = lab.random
     long = "1" * r.randint(4_302, 9_000)
-    values = ["1" + "0" * 5_000, "[" * 100_000 + "]" * 100_000, "1" * 4_301, "-" + "9" * 4_301]
-    values += [long, "[" * r.randint(90_000, 110_000), "[" + "[]," * 90_500 + "[" * 90_500]
+    values = ["1" + "0" * 5_000, "[" * 90_000 + "]" * 90_000, "1" * 4_301, "-" + "9" * 4_301]
+    values += [long, "[" + "[]," * 9_000 + '{"":' * r.randint(90_000, 92_000)]
     bodies = ['{"name": "f", "arguments": {"x": ' + value + "}}" for value in values]
     for key in ("id", "name", "arguments"):
         bodies.append(f'{{"{key}": {r.choice(["", "-"])}{long}, "name": "f", "arguments": {{}}}}')
@@ -651,13 +652,8 @@ def test_what_python_cannot_read_is_text(lab):
         expect(trace.events, events_of(stream), trace)
     # Two levels are the body's object and the arguments.
     values = ["[" * levels + "]" * levels for levels in (198, r.randint(100, 198))]
-    values += [
-        "1" * 4_300,
-        "-" + "9" * 4_300,
-        "0." + long,
-        f"1.{long}e-7",
-        "-2e99999999999999999999",
-    ]
+    values += ['{"":' * 198 + "0" + "}" * 198, "1" * 4_300, "-" + "9" * 4_300, "0." + long]
+    values += [f"1.{long}e-7", f"{long}.5", f"-{long}E+2", f"1.5e-{long}", f"-2e{long}"]
     many = r.randint(201, 999)
     values += [f'"{long}"', "[" + "[],{}," * many + "0]", f'"\\"{"[{" * many}"', f'"]{"[" * many}"']
     for value in values:
@@ -714,15 +710,21 @@ def test_flush_once(lab):
 @pytest.mark.points(2)
 def test_flush_ends_the_stream(lab):
     """After flush a new stream begins: wherever the first stream ended, inside a tag, a call or a
-    string, none of its state is left.
+    string, none of its state is left. The parser still has its own tags.
     """
 
     def rule(case):
         first, place, second = case
-        calls = [("feed", "a" + first.source[:place]), ("flush",), ("feed", source_of(second))]
-        trace = lab.script(lab.new("StreamingToolParser"), [*calls, ("flush",)], watch="")
+        pieces = ["a" + first.source[:place], source_of(second)]
+        events = joined(events_of(second))
+        tags = ()
+        if place % 2:
+            tags, pieces, events = map(turned, TAGS), map(turned, pieces), turned_events(events)
+        begin, end = (("feed", piece) for piece in pieces)
+        new = lab.new("StreamingToolParser", *tags)
+        trace = lab.script(new, [begin, ("flush",), end, ("flush",)], watch="")
         expect(trace.outputs[0], [TextDelta("a")], trace)
-        expect(outputs_of(trace)[2], joined(events_of(second)), trace)
+        expect(outputs_of(trace)[2], events, trace)
 
     first = in_tags(r'{"name":"q","arguments":{"s":"\"}\\"}}')
     call = in_tags(f'{{"":"{CLOSE}","name":"f","arguments":{{}}}}', "f", "{}")
@@ -850,23 +852,36 @@ def test_property_linear_in_a_piece(lab):
 
 
 def keeps_little(lab):
-    """The memory of a parser must not grow with emitted text, calls and rejected bodies, nor when
-    `held` is read again inside a call.
+    """The memory of a parser must not grow with emitted text, calls and rejected bodies, however
+    long the last of them is, nor when `held` is read again inside a call, nor with what flush
+    returns.
     """
     r = lab.random
     kinds = [any_words, half_a_tag, lookalike, plain_call, lambda r: in_tags(any_word(r))]
     few, many = ([*map(source_of, drawn(lab, count, *kinds))] for count in (20, 200))
-    begun = OPEN + '{"x": "' + any_word(r) * 200
-    reads = [("feed_silently", [""] * count) for count in (2, 20)]
+    long = any_word(r) * 3_000
+    call = in_tags(f'{{"name": "f", "arguments": {{"x": "{long}"}}}}').source
+    begun = OPEN + '{"x": "' + long
+    rows = [
+        (f"{len(many)} more streams", many),
+        (f"a text of {len(long):,} characters", [long]),
+        ("a call with that text", [call]),
+        ("that text as a body that is not a call", [in_tags(long).source]),
+    ]
     weigh, new = Call("weight", None, object=1), lab.new("StreamingToolParser")
-    calls = [("feed_silently", few), weigh, ("feed_silently", many), weigh]
-    calls += [("feed_silently", [begun]), reads[0], weigh, reads[1], weigh]
-    trace = lab.script([lab.new("given.Reader", new), lab.new("given.Scale", new)], calls, watch="")
-    first, later, once, often = (trace.outputs[place] for place in (1, 3, 6, 8))
-    call = f"{len(many)} more streams"
-    expect_most(later - first, MOST_GROWN, call, "bytes more are kept")
+    calls = [("feed_silently", few), weigh]
+    for _, sources in rows:
+        calls += [("feed_silently", sources), weigh]
+    for pieces in ([begun, "", ""], [""] * 20):
+        calls += [("feed_silently", pieces), weigh]
+    calls += [Call("flush", object=2), weigh]
+    news = [lab.new("given.Reader", new), lab.new("given.Scale", new), new]
+    first, *later, once, often, ended = lab.script(news, calls, watch="").outputs[1::2]
+    for (call, _), weight in zip(rows, later, strict=True):
+        expect_most(weight - first, MOST_GROWN, call, "bytes more are kept")
     call = "`held` of an open call is read 20 more times"
     expect_most(often - once, MOST_GROWN, call, "bytes more are kept")
+    expect_most(ended - first, MOST_GROWN, "flush after that call", "bytes more are kept")
 
 
 @pytest.mark.task(4)
@@ -875,7 +890,8 @@ def keeps_little(lab):
 def test_property_linear_in_a_stream(lab):
     """linear: the work for a piece does not grow with the emitted text; 3,600,000 characters of
     text with 1,600 to 2,000 calls in it, in 20,000 pieces, finish well within the time limit. Only
-    held text is stored, once, however often `held` is read.
+    held text is stored, once, however often `held` is read: nothing of the last text, call or
+    rejected body, and nothing after flush.
     """
     keeps_little(lab)
     count = lab.random.randint(1_600, 2_000)
