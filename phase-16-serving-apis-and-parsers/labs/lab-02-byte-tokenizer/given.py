@@ -38,12 +38,18 @@ class Caller:
         self._own[start:] = ids
         return self._tokenizer.decode(self._own)
 
-    def call_silently(self, texts: Sequence[str], lists: Sequence[Sequence[int]]) -> None:
-        """Encode texts, decode lists, and drop all output."""
+    def call_silently(
+        self, texts: Sequence[str], lists: Sequence[Sequence[int]], *, special: bool = False
+    ) -> None:
+        """Encode texts, decode lists, and drop all output; if `special`, add and show special ids.
+
+        By default, the methods' own defaults apply.
+        """
+        bos, shown = {"add_special_tokens": True}, {"skip_special_tokens": False}
         for text in texts:
-            self._tokenizer.encode(text)
+            self._tokenizer.encode(text, **(bos if special else {}))
         for ids in lists:
-            self._tokenizer.decode(ids)
+            self._tokenizer.decode(ids, **(shown if special else {}))
 
     def attempt(self, method: str, argument: Any, **options: Any) -> list[Any]:
         """Call a method; return its value, or "ValueError" if it raises that error, and the

@@ -357,14 +357,20 @@ def test_decode_leaves_ids_alone(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_decode_starts_afresh(lab):
-    """decode keeps no state: a character cut off in one call is not completed by the next call. A
-    list may get more ids or other ids between two calls. No text and no ids are stored.
+    """decode keeps no state: a character cut off in one call is not completed by the next call, and
+    encode and token_bytes, called in between, return the same each time. A list may get more ids or
+    other ids between two calls. No text and no ids are stored, not even those of the last call.
     """
 
     def rule(parts):
-        calls = [("decode", part) for part in parts]
-        trace = lab.script(lab.new(TOKENIZER), calls, watch="")
-        expect(trace.outputs, [skipped(part) for part in parts], trace)
+        between = Call("encode", ("é",), {"add_special_tokens": True}), ("token_bytes", 65)
+        calls = itertools.chain(*((*between, ("decode", part)) for part in parts))
+        trace = lab.script(lab.new(TOKENIZER), [*calls, *between], watch="")
+        expect(trace.outputs[2::3], [skipped(part) for part in parts], trace)
+        # Whether these are right is for other tests.
+        for first, name in enumerate(("encode", "token_bytes")):
+            values = trace.outputs[first::3]
+            expect(values, values[:1] * len(values), trace, f"{name} between the calls of decode")
         # The caller's own list: parts are appended to it, or replace as many ids at its end.
         own, calls, texts = [], [], []
         for number, part in enumerate(parts):
@@ -375,11 +381,13 @@ def test_decode_starts_afresh(lab):
         trace = lab.script(lab.new("given.Caller", lab.new(TOKENIZER)), calls, watch="")
         expect(trace.outputs, texts, trace, "the text of one list")
 
-    def stores_nothing(texts):
-        lists = [[*text.encode()] for text in texts]
-        calls = [("call_silently", texts[:count], lists[:count]) for count in (10, len(texts))]
+    def stores_nothing(texts, special):
+        lists = [put_in(text.encode(), SPECIAL, lab.random) for text in texts]
         weigh, new = Call("weight", None, object=1), lab.new(TOKENIZER)
-        steps = [calls[0], weigh, calls[1], weigh]
+        steps = []
+        for count in (10, len(texts)):
+            args = texts[:count], lists[:count]
+            steps += [Call("call_silently", args, {"special": special}), weigh]
         news = [lab.new("given.Caller", new), lab.new("given.Scale", new)]
         trace = lab.script(news, steps, watch="")
         call = f"{len(texts)} texts and lists, encoded and decoded"
@@ -387,7 +395,11 @@ def test_decode_starts_afresh(lab):
 
     fixed = [[72, 0xF0, 0x9F], [0x9A, 0x80, 105], [], [0xC3], [0xA9]]
     check(rule, [fixed, *(cut([*text.encode()], lab.random) for text in some_texts(lab))])
-    stores_nothing([*some_texts(lab, 200, [LETTERS])])
+    texts = [*some_texts(lab, 200)]
+    # Much is stored if only the last call is.
+    texts.append("".join(texts))
+    stores_nothing(texts, False)
+    stores_nothing(texts, True)
 
 
 @pytest.mark.task(3)
@@ -433,10 +445,11 @@ def test_property_round_trip(lab):
 def test_property_linear_in_one_run(lab):
     """linear: long runs, each without a special id, encode and decode well within the time limit:
     20,000 bytes of one character or one ill-formed sequence of any kind, and texts of up to
-    1,150,000 bytes. A text of 3,000,000 bytes is encoded.
+    1,150,000 bytes. A text of 3,000,000 bytes is encoded, and a text of 160,000 with BOS.
     """
     caller = lab.new("given.Caller", lab.new(TOKENIZER))
     lab.call(caller, "call_silently", ["<" * 80_000, "é" * 1_500_000], [])
+    lab.call(caller, "call_silently", ["<" * 160_000], [], special=True)
     for kind in KINDS:
         in_one_run(lab, kind, lab.random.randint(20_000, 22_000) // len(kind))
     unit = "".join(put_in(lab.random.choices("ABC 0123", k=20), "é你🚀", lab.random)).encode()
@@ -466,13 +479,15 @@ def in_one_run(lab, unit, count):
 @pytest.mark.timeout(4)
 def test_property_linear_in_special_ids(lab):
     """linear: long lists and tuples with many special ids, of one kind or of several, decode well
-    within the time limit, whether special ids are skipped or shown: 30,000 ids, and up to 200,000.
+    within the time limit, whether special ids are skipped or shown, among letters or ill-formed
+    bytes: 30,000 ids, and up to 200,000.
     """
     size = lab.random.randint(29_000, 31_000)
-    for skip, kind, letters in itertools.product((True, False), (list, tuple), (b"", b"a")):
+    for skip, kind, letters in itertools.product((True, False), (list, tuple), (b"", b"\xff")):
         unit = [*letters, lab.random.choice([*SPECIAL])]
         with_specials(lab, unit, size // len(unit), skip, kind)
-    with_specials(lab, [97, lab.random.choice([*SPECIAL])], size, False, tuple)
+    special = lab.random.choice([*SPECIAL])
+    with_specials(lab, [97, special, 0xFF, special], size, False, tuple)
     unit = [*"🚀".encode(), *lab.random.choices([*SPECIAL], k=lab.random.randint(40, 80))]
     with_specials(lab, unit, 120_000 // len(unit), False)
     with_specials(lab, [97, lab.random.choice([*SPECIAL])], 100_000, True)
@@ -515,7 +530,8 @@ def test_encode_rejects_lone_surrogates(lab):
 @pytest.mark.points(8)
 def test_token_bytes_rejects_unknown_ids(lab):
     """An id outside 0-258 is a ValueError whose message has the id, whether the id is near or has
-    many digits; -1 does not mean the last id. The id of a letter is accepted.
+    many digits; -1 does not mean the last id. The id of a letter is accepted, even after an id that
+    was refused.
     """
 
     def rule(token_id):
@@ -524,14 +540,15 @@ def test_token_bytes_rejects_unknown_ids(lab):
     known = lab.random.choices(LETTERS, k=2)
     odd = not_refused(lab, lambda token_id: [token_id], "token_bytes", [*NEAR, *FAR])
     check(rule, [65, 259, -1, *odd, *unknown_ids(lab, 24), *known])
+    goes_on(lab, "token_bytes", 65, 300, -1)
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(5)
 def test_decode_rejects_unknown_ids(lab):
     """An id outside 0-258, near or far, is a ValueError whose message has the id and its position
-    in ids. If several ids are unknown, the first is reported. A list of known ids is decoded, even
-    after a list that was refused. No list is changed.
+    in ids, a list or a tuple. If several ids are unknown, the first is reported. A list of known
+    ids is decoded, even after a list that was refused. No list is changed.
     """
 
     def wrong_in(ids):
@@ -550,9 +567,9 @@ def test_decode_rejects_unknown_ids(lab):
     check(rule, itertools.product(lists, (True, False)))
     lists = [[65, unknown] for unknown in (*NEAR, *FAR)]
     ends = itertools.product(SPECIAL, (259, -1, *lab.random.choices(NEAR, k=60), *FAR))
-    lists += [[65, special, unknown] for special, unknown in ends]
+    lists += [(65, special, unknown) for special, unknown in ends]
     for skip in (True, False):
         odd = not_refused(lab, wrong_in, "decode", lists, skip_special_tokens=skip)
         check(rule, [(ids, skip) for ids in odd])
-        refused = [72, 256, 105, 300, -1], [0xC3, -1]
+        refused = [72, 256, 105, 300, -1], (0xC3, -1)
         goes_on(lab, "decode", [72], *refused, skip_special_tokens=skip)
