@@ -79,8 +79,8 @@ class StreamingDetokenizer:
 
         The text of a stream, flush included, is that of `bytes.decode("utf-8", "replace")`. Each
         character is emitted with the byte that completes it, and each U+FFFD with the byte that
-        makes it certain. Only bytes that can still become a character are held, and nothing that
-        has been emitted is kept.
+        makes it certain. Only bytes that can still become a character are held, and memory does not
+        grow with the emitted text.
 
         >>> detokenizer = StreamingDetokenizer()
         >>> detokenizer.feed(0xE2), detokenizer.held

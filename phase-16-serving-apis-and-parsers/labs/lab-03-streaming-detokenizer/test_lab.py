@@ -65,13 +65,17 @@ def expected_pieces(ids):
 
 def expected_end(ids):
     """Return what flush must emit: U+FFFD for a character that was cut off, else nothing."""
-    data = bytes(token_id for token_id in ids if 0 <= token_id <= 255)
-    return "\ufffd" if undecided(data) else ""
+    return "\ufffd" if undecided(bytes_of(ids)) else ""
 
 
-def expected_held(data):
-    """Return what must be held after each byte."""
-    return [undecided(data[:count]) for count in range(1, len(data) + 1)]
+def bytes_of(ids):
+    """Return the bytes among the ids."""
+    return bytes(token_id for token_id in ids if 0 <= token_id <= 255)
+
+
+def expected_held(ids):
+    """Return what must be held after each id."""
+    return [undecided(bytes_of(ids[:count])) for count in range(1, len(ids) + 1)]
 
 
 def calls_of(streams, flushes):
@@ -291,23 +295,27 @@ def test_real_replacement_character_passes(lab):
 @pytest.mark.points(6)
 def test_held_shows_the_open_bytes(lab):
     """`held` is a `bytes` object: exactly the bytes at the end of the stream that can still become
-    a character. Reading it changes nothing: the text of well-formed bytes is still right.
+    a character, even after an id that is not a byte. Reading it changes nothing: the text of
+    well-formed bytes is still right.
     """
 
-    def rule(data):
-        calls = [*itertools.chain(*((("feed", byte), "held", "held") for byte in data))]
+    def rule(ids):
+        calls = [*itertools.chain(*((("feed", token_id), "held", "held") for token_id in ids))]
         trace = lab.script(lab.new(DETOKENIZER), calls, watch="")
-        held = [*itertools.chain(*([both] * 2 for both in expected_held(data)))]
+        held = [*itertools.chain(*([both] * 2 for both in expected_held(ids)))]
         reads = [text for number, text in enumerate(trace.outputs) if number % 3]
-        expect(reads, held, trace, f"held, read twice after each of {data.hex(' ')}")
+        shown = ids.hex(" ") if isinstance(ids, bytes) else ids
+        expect(reads, held, trace, f"held, read twice after each of {shown}")
+        data = bytes_of(ids)
         if decided(data).isprintable() and "\ufffd" not in decoded(data):
-            expect(without_none(trace.outputs[::3]), expected_pieces(data), trace, "the text")
+            expect(without_none(trace.outputs[::3]), expected_pieces(ids), trace, "the text")
 
     # An A ends an incomplete character, so all pairs with the same first byte fit into one stream.
     twos = (b"".join(bytes([a, b]) + b"A" for b in CLASSES) for a in CLASSES)
     check(
         rule, ["a🚀b".encode(), b"\xf0\x9f\x9aA", *twos, *(data + b"A" for data in some_bytes(lab))]
     )
+    check(rule, (put_in(text.encode(), ODD, lab.random) for text in some_texts(lab)))
 
 
 @pytest.mark.task(2)
@@ -452,8 +460,11 @@ def test_property_isolated(lab):
 @pytest.mark.timeout(10)
 def test_property_linear(lab):
     """linear: feeding a token takes the same time at the end of a long stream as at its start, so
-    some 130,000 bytes, most of them ill-formed, finish well within the time limit.
+    some 130,000 bytes, most of them ill-formed, finish well within the time limit. So do 60,000
+    ids that are not bytes, each flushed.
     """
+    reader = lab.new("given.Reader", lab.new(DETOKENIZER))
+    lab.call(reader, "feed_silently", [-1] * 60_000, True)
     broken = bytes([0xED, lab.random.randint(0xA0, 0xBF)])
     for size in (100, lab.random.randint(120_000, 150_000)):
         # The A's complete the count of code that only counts bytes: this test is about cost alone.
@@ -470,10 +481,10 @@ def test_property_linear(lab):
 @pytest.mark.points(3)
 @pytest.mark.timeout(10)
 def test_property_keeps_nothing(lab):
-    """linear: nothing that has been emitted is kept, and no id that is not a byte, so a detokenizer
-    does not grow. This is tried with thousands of tokens of one kind, such as the same character,
-    the same ill-formed byte or the same ignored id, with reads of `held`, and with many flushes.
-    Each é is emitted.
+    """linear: a detokenizer does not grow with the text that it has emitted, nor with ids that are
+    not bytes. This is tried with thousands of tokens of one kind, such as the same character, the
+    same ill-formed byte or the same ignored id, with reads of `held`, and with many flushes. Each é
+    is emitted.
     """
     size = lab.random.randint(1_000, 1_500)
     for kind, ends in itertools.product(KINDS, (False, True)):
