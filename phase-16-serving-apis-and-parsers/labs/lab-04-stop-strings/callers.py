@@ -1,4 +1,6 @@
-"""Stops of a caller: in a set, in a list of its own, or of a class derived from str."""
+"""Stops of a caller: in a set, as keys, in a list of its own, or of a class derived from str."""
+
+from collections.abc import KeysView
 
 
 def a_list(*stops: str) -> list[str]:
@@ -9,6 +11,11 @@ def a_list(*stops: str) -> list[str]:
 def a_set(*stops: str) -> set[str]:
     """Return a collection that can be neither indexed nor sliced."""
     return {*stops}
+
+
+def keys(*stops: str) -> KeysView[str]:
+    """Return a collection that is not a list, a tuple or a set: the keys of a dict."""
+    return dict.fromkeys(stops).keys()
 
 
 class Word(str):

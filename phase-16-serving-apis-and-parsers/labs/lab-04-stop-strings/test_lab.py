@@ -27,6 +27,8 @@ STOP_SETS = [
 ]  # fmt: skip
 # Runs that share one round trip to the code under test.
 TOGETHER = 60
+# The bytes by which a matcher may grow.
+MOST_GROWN = 2_000
 CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ<>#:\n"
 # Text that a program may be tempted to change on its way.
 ODD = ["\r\n", "\r", "\n", "\t", " ", "\0", "\ufeff", "\u200b", "\u00a0", "\u2028", "e\u0301", "ﬁ",
@@ -169,6 +171,33 @@ def all_right(lab, runs):
     except AssertionError:
         return False
     return trace.outputs == [result for _, _, expected in runs for result in expected]
+
+
+def expect_keeps_no_text(lab, new, rounds):
+    """Weigh the matcher after each round of calls: it must be as light as after the first round.
+
+    `rounds` has the calls of each round by what they are, for the report.
+    """
+    weigh = Call("weight", None, object=1)
+    calls = [call for some in rounds.values() for call in (*some, weigh)]
+    trace = lab.script([new, lab.new("given.Scale", new)], calls, "")
+    first, *weights = [step.result for step in trace.steps if step.call.name == "weight"]
+    for fed, weight in zip([*rounds][1:], weights, strict=True):
+        expect_most(weight - first, MOST_GROWN, fed, "bytes more in the matcher")
+
+
+def rounds_of_text(stop):
+    """Text in small pieces and in long pieces, up to the stop and after it."""
+    some = [("feed", char) for char in "Hello, aaa"]
+    text = "Hello, aaa" * 2_000
+    long = [("feed", text)]
+    return {
+        "ten pieces of one character": some,
+        "3,000 pieces of one character": some * 300,
+        f"a piece of {len(text):,} characters": long,
+        f"a piece of {2 * len(text):,} characters with a stop": [("feed", text + stop + text)],
+        "3,000 pieces of one character and a long piece after the stop": [*some * 300, *long],
+    }
 
 
 def words(lab, count, letters=CAPITALS):
@@ -438,7 +467,8 @@ def test_stops_are_taken_literally(lab):
 @pytest.mark.points(3)
 def test_several_stops_hold_the_longest(lab):
     """With several stops, the longest suffix that begins any of them is held, whatever their order.
-    The stops may be in a list, a tuple or a set. Without stops, no text is held.
+    The stops may be in a list, a tuple, a set or another collection, such as the keys of a dict.
+    Without stops, no text is held.
     """
     for stops in itertools.permutations(["aab", "bcd", "bca"]):
         trace = feed(lab, list(stops), ["aa", "a", "ac", "abc", "bc"])
@@ -447,7 +477,8 @@ def test_several_stops_hold_the_longest(lab):
     for stops in (["ab", "bab"], ["bab", "ab"]):
         trace = feed(lab, stops, ["b", "a"])
         expect(trace.held, ["b", "ba"], trace, "held")
-    for stops in (["END", "###"], ("END", "###"), lab.new("given.a_set", "END", "###")):
+    made = [lab.new(f"given.{name}", "END", "###") for name in ("a_set", "keys")]
+    for stops in (["END", "###"], ("END", "###"), *made):
         trace = feed(lab, stops, ["Hello", ", ", "world", "E"])
         expect(trace.outputs, ["Hello", ", ", "world", ""], trace)
     trace = feed(lab, [], ["Hello", ", ", "E"])
@@ -567,7 +598,8 @@ def test_property_ends_where_a_stop_does(lab):
 @pytest.mark.timeout(4)
 def test_property_linear(lab):
     """linear: more than 300,000 characters in one piece and as many as 40,000 small pieces finish
-    within the time limit; emitted text is neither searched again nor kept.
+    within the time limit; emitted text is neither searched again nor kept, nor is the text of the
+    last piece, or text after the stop.
     """
     dash, size = lab.random.choice("-=~#"), lab.random.randint(2, 4)
     start = "🚀" + dash * lab.random.randint(300_000, 350_000) + "🚀"
@@ -578,13 +610,9 @@ def test_property_linear(lab):
     expected = dash * before + start + dash * after + "🚀"
     fed = f"{len(pieces):,} pieces, a stop in the last: the emitted text"
     expect_long("".join(trace.outputs), expected, fed)
-    new = lab.new("StopStringMatcher", ["END", "aab"])
-    some, weigh = [("feed", char) for char in "Hello, aaa"], Call("weight", None, object=1)
-    calls = [*some, weigh, *some * 500, weigh]
-    trace = lab.script([new, lab.new("given.Scale", new)], calls, "")
-    before, after = trace.outputs[len(some)], trace.outputs[-1]
-    fed = "5,000 pieces of one character fed"
-    expect_most(after - before, 2_000, fed, "bytes more in the matcher")
+    stops = [*words(lab, 1), "aab"]
+    new = lab.new("StopStringMatcher", stops)
+    expect_keeps_no_text(lab, new, rounds_of_text(stops[0]))
 
 
 @pytest.mark.task(3)
@@ -625,7 +653,9 @@ def test_flush_releases_what_was_held(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(1)
 def test_flush_once(lab):
-    """A second flush returns "", and so does a new matcher's; after a flush no text is held."""
+    """A second flush returns "", and so does a new matcher's; after a flush no text is held, and
+    none of its text is kept.
+    """
     calls = [("flush",), ("feed", "E"), ("flush",), ("flush",)]
     trace = lab.script(lab.new("StopStringMatcher", ["END"]), calls)
     expect(trace.outputs, ["", "", "E", ""], trace)
@@ -636,6 +666,11 @@ def test_flush_once(lab):
         return [stop], [[], [plain(lab) + stop[:-1]], []], False
 
     check_runs(lab, flushes, [case() for _ in range(12)])
+    (stop,) = words(lab, 1)
+    stop = "-" * lab.random.randint(30, 40) + stop
+    stream = [("feed", plain(lab) + stop[:-1]), ("flush",)]
+    rounds = {"a flush of held text": stream, "300 flushes of held text": stream * 300}
+    expect_keeps_no_text(lab, lab.new("StopStringMatcher", [stop]), rounds)
 
 
 @pytest.mark.task(4)
@@ -727,31 +762,31 @@ def test_include_stop_never_holds(lab):
 @pytest.mark.points(2)
 def test_rejects_a_bare_string(lab):
     """stops="END" would be the three stops E, N and D: ValueError, whose message shows the list to
-    write, such as ["END"], or the string in a list, as Python or JSON writes it. So is "", and a
-    string of a class derived from str.
+    write, such as ["END"], or the string in a list, as Python or JSON writes it. So is "", with
+    the same message, and a string of a class derived from str.
     """
     expect(lab.call(lab.new("StopStringMatcher", ["END"]), "flush"), "", "flush()")
     marks = ['"', "'", "\n", "\\"]
     drawn = [plain(lab) + lab.random.choice(["", *marks]) + plain(lab) for _ in range(8)]
-    for stops in ["EN", "END", *marks, 'say "hi"\n', *drawn]:
+    for stops in ["", "EN", "END", *marks, 'say "hi"\n', *drawn]:
         message = lab.rejects(lab.new("StopStringMatcher", stops))
         lists = (repr([stops]), json.dumps([stops]), json.dumps([stops], ensure_ascii=False))
         if not any(written in message for written in lists):
             expect_in('["END"]', message, f"StopStringMatcher({stops!r})")
-    for stops in ("", lab.new("given.Word", "END")):
-        lab.rejects(lab.new("StopStringMatcher", stops))
+    lab.rejects(lab.new("StopStringMatcher", lab.new("given.Word", "END")))
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(1)
 def test_rejects_an_empty_stop(lab):
     """An empty stop would match everywhere: ValueError, whether alone or among others, in a list, a
-    tuple or a set.
+    tuple, a set or the keys of a dict.
     """
     expect(lab.call(lab.new("StopStringMatcher", ["END"]), "flush"), "", "flush()")
     for stops in ([""], ["END", ""], ("", "END")):
         lab.rejects(lab.new("StopStringMatcher", stops))
-    lab.rejects(lab.new("StopStringMatcher", lab.new("given.a_set", "END", "")))
+    for name in ("a_set", "keys"):
+        lab.rejects(lab.new("StopStringMatcher", lab.new(f"given.{name}", "END", "")))
     for count in (1, 2, 3, 4):
         stops = [plain(lab) for _ in range(count)]
         lab.script(lab.new("StopStringMatcher", stops), [])
@@ -763,7 +798,8 @@ def test_rejects_an_empty_stop(lab):
 @pytest.mark.points(1)
 def test_leaves_the_stops_as_they_are(lab):
     """The collection of stops belongs to the caller: nothing is added to it, removed or sorted.
-    If the caller changes it afterwards, the matcher keeps the stops that it had.
+    If the caller changes it afterwards, the matcher keeps the stops that it had, in later streams
+    too. So it is with a list and with a set.
     """
     expect(lab.call(lab.new("StopStringMatcher", ["END"]), "flush"), "", "flush()")
     trace = feed(lab, ["END"], ["a END b"])
@@ -774,12 +810,20 @@ def test_leaves_the_stops_as_they_are(lab):
         trace = lab.script(lab.new("StopStringMatcher", stops), calls)
         expect(trace.text, "xyz", trace)
         expect_untouched(trace)
-    callers = lab.new("given.a_list", "END", "so")
-    new = [callers, lab.new("StopStringMatcher", callers)]
-    change = [Call("remove", ("END",)), Call("append", ("a",))]
-    calls = [Call("feed", ("a EN",), object=1), Call("feed", ("D so",), object=1)]
-    trace = lab.script(new, [*change, *calls], watch="")
-    expect(trace.outputs, [None, None, "a ", ""], trace)
+    for make, add in (("a_list", "append"), ("a_set", "add")):
+        stops, text = words(lab, 3), plain(lab)
+        callers = lab.new(f"given.{make}", *stops)
+        new = [callers, lab.new("StopStringMatcher", callers)]
+        change = [Call("remove", (stops[0],)), Call(add, (text[0],))]
+        stream = [Call("feed", (text + stops[0][0],), object=1), Call("flush", object=1)]
+        match = Call("feed", (text + stops[0] + text,), object=1)
+        trace = lab.script(new, [*change, *stream, match], watch="")
+        expect(trace.outputs, [None, None, text, stops[0][0], text], trace)
+    calls = [Call("feed", ("a END",), object=1)]
+    calls += [Call(name, (["END", "so"],)) for name in ("issuperset", "issubset")]
+    callers = lab.new("given.a_set", "END", "so")
+    trace = lab.script([callers, lab.new("StopStringMatcher", callers)], calls, watch="")
+    expect(trace.outputs, ["a ", True, True], trace, "the caller's set has the same stops")
 
 
 @pytest.mark.task(4)
@@ -806,41 +850,58 @@ def test_property_chunk_invariant(lab):
 @pytest.mark.points(2)
 @pytest.mark.timeout(2)
 def test_property_linear_with_include_stop(lab):
-    """linear: include_stop costs no more. 20,000 small pieces, and 2,500 pieces with a stop of
-    7,000 characters or more, finish within the time limit.
+    """linear: include_stop costs no more. 10,000 small pieces, one piece of 150,000 characters,
+    and 2,500 pieces with a stop of 7,000 characters or more finish within the time limit. No
+    emitted text is kept.
     """
     size, long = lab.random.randint(20, 30), lab.random.randint(7_000, 8_000)
-    for start, rest, count in (("a" * size, "b" + "a" * size, 20_000), ("a" * long, "b", 2_500)):
+    for start, rest, count, more in (
+        ("a" * size, "b" + "a" * size, 10_000, 150_000),
+        ("a" * long, "b", 2_500, 0),
+    ):
         new = lab.new("StopStringMatcher", ["END", start + rest], include_stop=True)
-        pieces = [*"a" * count, start + rest, "c"]
+        pieces = [*"a" * count, "a" * more + start + rest, "c"]
         trace = lab.stream(new, pieces, end="", watch="")
         fed = f"{count:,} pieces, then a stop, include_stop=True: the output of each"
         expect_long(trace.outputs, [*pieces[:-1], ""], fed)
+    stops = [*words(lab, 1), "aab"]
+    new = lab.new("StopStringMatcher", stops, include_stop=True)
+    expect_keeps_no_text(lab, new, rounds_of_text(stops[0]))
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_property_isolated(lab):
-    """isolated: matchers fed in turns, of equal stops or others, give what each gives alone."""
+    """isolated: matchers fed in turns give what each gives alone, whether their stops are equal or
+    not, with and without include_stop.
+    """
     new = [lab.new("StopStringMatcher", stops) for stops in (["aab"], ["ab", "c"], ["aab"])]
-    traces = lab.interleave(new, ["aaaab", "aacab", "aabxa"], "flush")
+    new.insert(1, lab.new("StopStringMatcher", ["aab"], include_stop=True))
+    traces = lab.interleave(new, ["aaaab", "aab", "aacab", "aabxa"], "flush")
     expect(traces[0].outputs, ["", "", "a", "a", "", ""], traces[0])
-    expect(traces[1].outputs, ["", "a", "a", "", "", ""], traces[1])
-    expect(traces[2].outputs, ["", "", "", "", "", ""], traces[2])
+    expect(traces[1].outputs, ["a", "a", "b", ""], traces[1])
+    expect(traces[2].outputs, ["", "a", "a", "", "", ""], traces[2])
+    expect(traces[3].outputs, ["", "", "", "", "", ""], traces[3])
 
     def rule(cases):
-        if any("" in stops for stops, _ in cases):
+        if any("" in stops for stops, _, _ in cases):
             return
-        new = [lab.new("StopStringMatcher", stops) for stops, _ in cases]
-        traces = lab.interleave(new, [pieces for _, pieces in cases], "flush")
-        for trace, (stops, pieces) in zip(traces, cases, strict=True):
-            shown = so_far(tuple(stops), "".join(pieces))[0]
+        new = [
+            lab.new("StopStringMatcher", stops, include_stop=include) for stops, _, include in cases
+        ]
+        traces = lab.interleave(new, [pieces for _, pieces, _ in cases], "flush")
+        for trace, (stops, pieces, include) in zip(traces, cases, strict=True):
+            shown = so_far(tuple(stops), "".join(pieces), include)[0]
             expect("".join(trace.outputs[:-1]), shown, trace)
 
     def case():
         stop, other = words(lab, 2)
         texts = [plain(lab) + word for word in (stop, other[:-1], stop)]
         stops = ([stop], [other], [stop])
-        return [(own, cut(lab, text)) for own, text in zip(stops, texts, strict=True)]
+        includes = lab.random.choice([(False, True, True), (True, False, False)])
+        return [
+            (own, cut(lab, text), include)
+            for own, text, include in zip(stops, texts, includes, strict=True)
+        ]
 
     check(rule, [case() for _ in range(12)])
