@@ -762,8 +762,8 @@ def test_include_stop_never_holds(lab):
 @pytest.mark.points(2)
 def test_rejects_a_bare_string(lab):
     """stops="END" would be the three stops E, N and D: ValueError, whose message shows the list to
-    write, such as ["END"], or the string in a list, as Python or JSON writes it. So is "", with
-    the same message, and a string of a class derived from str.
+    write, such as ["END"], or the string in a list, as Python or JSON writes it. So is "", whose
+    message shows such a list too, and a string of a class derived from str.
     """
     expect(lab.call(lab.new("StopStringMatcher", ["END"]), "flush"), "", "flush()")
     marks = ['"', "'", "\n", "\\"]
