@@ -21,7 +21,7 @@ class Words:
 
 
 class Caller:
-    """The caller of a pipeline. It keeps each list and each dictionary, and adds to each list."""
+    """The caller of a pipeline. It keeps each list and each dictionary, and adds to each."""
 
     def __init__(self, pipeline: Any) -> None:
         self._pipeline = pipeline
@@ -43,11 +43,14 @@ class Caller:
 
     @property
     def dictionaries(self) -> list[dict[str, Any]]:
-        """What `held` was after each call, as it is now."""
+        """What `held` was after each call, as it is now; the caller added the call's number."""
         return [dict(held) for held in self._dictionaries]
 
     def _keep(self, events: Any) -> Any:
-        self._dictionaries.append(self._pipeline.held)
+        held = self._pipeline.held
+        if isinstance(held, dict):
+            held["the caller's"] = len(self._dictionaries)
+        self._dictionaries.append(held)
         if not isinstance(events, list):
             return events
         before = events[:]

@@ -17,6 +17,8 @@ POST = ToolCall(0, "post", '{"text": "São 🚀"}')
 EMPTY = {"detokenizer": b"", "stop_matcher": "", "tool_parser": ""}
 # Characters that are in no tag and in no drawn stop; each of WIDE has several bytes.
 PLAIN, WIDE = "bdz 0,", "é你🚀"
+# The bytes by which the pipeline itself may grow.
+MOST_GROWN = 2_000
 
 
 def tokens(text):
@@ -24,12 +26,12 @@ def tokens(text):
     return list(text.encode())
 
 
-def pipeline(lab, stops=(), *, include_stop=False, tags=(), **options):
-    """A pipeline of three fresh parts."""
+def pipeline(lab, stops=(), *, words=None, include_stop=False, tags=(), **options):
+    """A pipeline of three fresh parts; with `words`, its detokenizer has a word for each id."""
     shown = {"include_stop": True} if include_stop else {}
     return lab.new(
         "ServingPipeline",
-        lab.new("StreamingDetokenizer"),
+        lab.new("StreamingDetokenizer") if words is None else lab.new("given.Words", words),
         lab.new("StopStringMatcher", list(stops), **shown),
         lab.new("StreamingToolParser", *tags),
         **options,
@@ -57,6 +59,38 @@ def expect_end(trace, events, reason, at=None):
     """The events are these, and the reason, read last, is this one. `at` is the step that ends."""
     expect(trace.events, events, trace, at=at)
     expect(trace.outputs[-1], reason, trace, "finish_reason")
+
+
+def expect_keeps_no_text(lab, new, rounds):
+    """Weigh the pipeline itself after each round of calls: it must be as light as after the first
+    round.
+
+    `rounds` has the calls of each round by what they are, for the report.
+    """
+    weigh = Call("weight", None, object=1)
+    calls = [call for some in rounds.values() for call in (*some, weigh)]
+    trace = lab.script([new, lab.new("given.Scale", new, *new.args)], calls, "")
+    first, *weights = [step.result for step in trace.steps if step.call.name == "weight"]
+    for fed, weight in zip([*rounds][1:], weights, strict=True):
+        expect_most(weight - first, MOST_GROWN, fed, "bytes more in the pipeline itself")
+
+
+def long_words(lab):
+    """Draw long text for each of three ids: plain text, a stop after it, and an open call."""
+    text = letters(lab.random, PLAIN, 9_000, 11_000)
+    return {1: text, 2: text + "END", 3: OPEN + text}
+
+
+def expect_keeps_no_text_at_end(lab, end):
+    """Weigh the pipeline itself when this call ends a stream, and after many later ids."""
+    later = [("feed", i) for i in lab.random.sample(range(259, 2**20), k=500)]
+    rounds = {
+        "an open call of some 10,000 characters": [("feed", 3)],
+        "the end, which shows the open call": [end],
+        "500 ids after the end": later,
+        "a long text after the end": [("feed", 1)],
+    }
+    expect_keeps_no_text(lab, pipeline(lab, ["END"], words=long_words(lab)), rounds)
 
 
 def in_one_piece(ids, stops):
@@ -266,7 +300,7 @@ def test_characters_arrive_whole(lab):
 @pytest.mark.points(2)
 def test_ids_without_text_are_silent(lab):
     """BOS, PAD and ids out of range give [] and change nothing, even inside a character. Which ids
-    have text depends on the detokenizer: with another, an id of 300, or of -1, may be a word.
+    have text depends on the detokenizer: with another, BOS, PAD, 300 or -1 may be a word.
     """
     ids = [BOS, 0xF0, PAD, 0x9F, -1, 0x9A, 2**32, 0x80]
     trace = feeds(lab, ids)
@@ -284,54 +318,58 @@ def test_ids_without_text_are_silent(lab):
             wanted += [[]] * (len(before) - 1) + [[TextDelta(char)]]
         trace = feeds(lab, ids)
         expect(trace.outputs, wanted, trace)
-    table = {300: "word", -1: "more", 2**40: "less"}
-    new = lab.new(
-        "ServingPipeline",
-        lab.new("given.Words", table),
-        lab.new("StopStringMatcher", []),
-        lab.new("StreamingToolParser"),
-    )
-    trace = lab.script(new, [("feed", i) for i in (300, 65, -1, 2**40)])
-    shown = [[TextDelta("word")], [], [TextDelta("more")], [TextDelta("less")]]
-    expect(trace.outputs, shown, trace)
+    ids = [300, -1, 2**40, BOS, PAD, *lab.random.sample(range(301, 2**20), k=4)]
+    words = {i: f"word {i} " for i in ids}
+    trace = lab.script(pipeline(lab, words=words), [("feed", i) for i in (*ids, 65)])
+    expect(trace.outputs, [*([TextDelta(word)] for word in words.values()), []], trace)
 
 
 @pytest.mark.task(1)
 @pytest.mark.points(1)
 def test_keeps_no_text(lab):
     """The layers hold all that must be held: the pipeline emits all certain text, and itself
-    does not grow while it is fed, by text or by calls.
+    does not grow while it is fed, by text or by calls, in many tokens or in one.
     """
     for text in ("a <b", CALL, a_text(lab.random) + a_call(lab.random)):
         trace = feeds(lab, tokens(text), ["END"])
         expect(trace.events, certain(tokens(text), ["END"]), trace)
-        new = pipeline(lab, ["END"])
-        some, weigh = [("feed", i) for i in tokens(text)], Call("weight", None, object=1)
-        calls = [*some, weigh, *some * (5_000 // len(some)), weigh]
-        trace = lab.script([new, lab.new("given.Scale", new, *new.args)], calls, "")
-        before, after = trace.outputs[len(some)], trace.outputs[-1]
+        some = [("feed", i) for i in tokens(text)]
         fed = f"{text!r}, fed token by token, again and again, 5,000 bytes of text"
-        expect_most(after - before, 2_000, fed, "bytes more in the pipeline itself")
+        rounds = {"once": some, fed: some * (5_000 // len(some))}
+        expect_keeps_no_text(lab, pipeline(lab, ["END"]), rounds)
+    words = long_words(lab)
+    rounds = {
+        "an id without text": [("feed", 0)],
+        f"a token of {len(words[1]):,} characters": [("feed", 1)],
+        f"a token that begins a call, of {len(words[3]):,} characters": [("feed", 3)],
+    }
+    expect_keeps_no_text(lab, pipeline(lab, ["END"], words=words), rounds)
 
 
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_layers_hold_in_turn(lab):
-    """Each layer holds by its own rule, all at once: bytes, a possible stop, a possible tag."""
+    """Each layer holds by its own rule, all at once: bytes, a possible stop, a possible tag. The
+    layers are the parts that were passed in, not copies.
+    """
 
     def case(random):
         stop = a_stop(random)
         return a_text(random), part(random, OPEN), part(random, stop), half(random), stop
 
     for text, tag, begun, cut, stop in [("", "<", "E", b"\xc3", "END"), *drawn(lab, case)]:
-        trace = feeds(lab, [*tokens(text + tag + begun), *cut], [stop])
+        new, fed = pipeline(lab, [stop]), [*tokens(text + tag + begun), *cut]
+        parts = [Call("held", None, object=part) for part in (1, 2, 3)]
+        trace = lab.script([new, *new.args], [*(("feed", i) for i in fed), *parts])
         wanted = [(b"", "", "")] * len(text)
         wanted += [(b"", "", tag[: n + 1]) for n in range(len(tag))]
         wanted += [(b"", begun[: n + 1], tag) for n in range(len(begun))]
         wanted += [(cut[: n + 1], begun, tag) for n in range(len(cut))]
-        expect(trace.held, [dict(zip(EMPTY, row, strict=True)) for row in wanted], trace, "held")
-        shown = [[TextDelta(char)] for char in text]
-        expect(trace.outputs, shown + [[]] * (len(wanted) - len(text)), trace)
+        held = [dict(zip(EMPTY, row, strict=True)) for row in wanted]
+        expect(trace.held[: len(fed)], held, trace, "held")
+        shown = [[TextDelta(char)] for char in text] + [[]] * (len(fed) - len(text))
+        expect(trace.outputs[: len(fed)], shown, trace)
+        expect(trace.outputs[len(fed) :], [cut, begun, tag], trace, "`held` of each part")
 
 
 @pytest.mark.task(1)
@@ -368,8 +406,8 @@ def test_eos_ends_the_stream(lab):
 @pytest.mark.points(4)
 def test_eos_token_id_is_a_parameter(lab):
     """Which id is EOS depends on the tokenizer, so it is a parameter of the pipeline. It may be an
-    id that would have text, or 0; 257 is then just another id without text. The text of EOS
-    completes no character.
+    id that would have text, or 0; 257 is then an id like any other, and has text if the detokenizer
+    has text for it. The text of EOS completes no character.
     """
 
     def case(random):
@@ -386,6 +424,11 @@ def test_eos_token_id_is_a_parameter(lab):
         for eos in (last, ord("A")):
             trace = run(lab, [*b"a", *held, eos, *b"more"], eos_token_id=eos)
             expect_end(trace, [TextDelta("a\ufffd")], "stop")
+    words = {i: f"word {i} " for i in (BOS, EOS, PAD, 300)}
+    new = pipeline(lab, words=words, eos_token_id=lab.random.randint(301, 2**20))
+    calls = [("feed", i) for i in (*words, new.kwargs["eos_token_id"], EOS)]
+    trace = lab.script(new, calls)
+    expect(trace.outputs, [*([TextDelta(word)] for word in words.values()), [], []], trace)
 
 
 @pytest.mark.task(2)
@@ -479,7 +522,7 @@ def test_reason_tool_calls(lab):
 @pytest.mark.points(4)
 def test_stays_ended(lab):
     """After an end inside feed every layer is empty. Every later feed returns [] and changes
-    nothing, neither the held text nor the reason.
+    nothing, neither the held text nor the reason. The pipeline itself keeps no text and no ids.
     """
 
     def case(random):
@@ -499,6 +542,8 @@ def test_stays_ended(lab):
         expect(trace.held[len(ids) - 1 :], [EMPTY] * (len(later) + 2), trace, "held from the end")
         expect(trace.events, in_one_piece(ids, stops)[0], trace)
         expect_eager(trace, ids, stops)
+    for last in (EOS, 2):
+        expect_keeps_no_text_at_end(lab, ("feed", last))
 
 
 @pytest.mark.task(2)
@@ -681,7 +726,9 @@ def test_first_end_wins(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(1)
 def test_nothing_held_after_finish(lab):
-    """After finish every layer is empty, and stays empty when ids are fed later."""
+    """After finish every layer is empty, and stays empty when ids are fed later. The pipeline
+    itself keeps no text and no ids.
+    """
     for tag, cut in [
         ("<", b"\xc3"),
         *drawn(lab, lambda random: (part(random, OPEN), half(random))),
@@ -692,6 +739,7 @@ def test_nothing_held_after_finish(lab):
         later = [("feed", i) for i in (*cut, *tokens(tag))]
         trace = lab.script(pipeline(lab), [("finish",), *later])
         expect(trace.held, [EMPTY] * (len(later) + 1), trace, "held from the end")
+    expect_keeps_no_text_at_end(lab, ("finish",))
 
 
 WORDS = [
@@ -754,18 +802,29 @@ def test_property_display_delay(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(3)
 def test_property_isolated(lab):
-    """isolated: two streams fed in turns give what each gives alone. Each call returns a new list,
-    and `held` is a new dictionary: what the caller adds to a list is in no other, and no later call
-    changes them.
+    """isolated: two streams fed in turns give what each gives alone, whether they have the same EOS
+    or not. Each call returns a new list, and `held` is a new dictionary: what the caller adds to a
+    list or a dictionary is in no other, and no later call changes them.
     """
 
     def pair(random):
         return [waiting(random), ([*tokens(a_text(random) + a_call(random))], [a_stop(random)])]
 
+    def ended(random):
+        return [([*ids, EOS, *b"more"], stops) for ids, stops in pair(random)]
+
     fixed = [(tokens("你 " + CALL), ["##"]), (tokens("a STO b <tool"), ["STOP"])]
-    for streams in [fixed, *drawn(lab, pair)]:
-        new = [pipeline(lab, stops) for _, stops in streams]
-        traces = lab.interleave(new, [ids for ids, _ in streams], "finish")
+    for streams in [fixed, *drawn(lab, pair, 3), *drawn(lab, ended, 3)]:
+        ends = lab.random.sample([0, 1, BOS, PAD, lab.random.randint(259, 2**20)], k=2)
+        new = [
+            pipeline(lab, stops, eos_token_id=end)
+            for (_, stops), end in zip(streams, ends, strict=True)
+        ]
+        fed = [
+            [end if i == EOS else i for i in ids]
+            for (ids, _), end in zip(streams, ends, strict=True)
+        ]
+        traces = lab.interleave(new, fed, "finish")
         for trace, (ids, stops) in zip(traces, streams, strict=True):
             expect(trace.events, in_one_piece(ids, stops)[0], trace)
             expect_eager(trace, ids, stops)
@@ -779,7 +838,8 @@ def test_property_isolated(lab):
         expect(outputs, expected.outputs, trace, "the events of each call")
         after = [[*events, "the caller's"] for events in outputs]
         expect(lists, after, trace, "the lists, to each of which the caller added a str")
-        expect(dictionaries, expected.held, trace, "`held` after each call, read at the end")
+        held = [{**held, "the caller's": n} for n, held in enumerate(expected.held)]
+        expect(dictionaries, held, trace, "`held` after each call, to which the caller added")
 
 
 @pytest.mark.task(3)
