@@ -176,7 +176,7 @@ def all_right(lab, runs):
 def expect_keeps_no_text(lab, new, rounds):
     """Weigh the matcher after each round of calls: it must be as light as after the first round.
 
-    `rounds` has the calls of each round by what they are, for the report.
+    `rounds` has the calls of each round, by their name in the report.
     """
     weigh = Call("weight", None, object=1)
     calls = [call for some in rounds.values() for call in (*some, weigh)]

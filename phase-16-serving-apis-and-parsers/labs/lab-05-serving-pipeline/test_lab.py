@@ -65,7 +65,7 @@ def expect_keeps_no_text(lab, new, rounds):
     """Weigh the pipeline itself after each round of calls: it must be as light as after the first
     round.
 
-    `rounds` has the calls of each round by what they are, for the report.
+    `rounds` has the calls of each round, by their name in the report.
     """
     weigh = Call("weight", None, object=1)
     calls = [call for some in rounds.values() for call in (*some, weigh)]
