@@ -55,6 +55,7 @@ ODD = [
     "\r\n",
     "\u2028\x85",
     "\x00",
+    "\ud800",
     " ",
 ]
 TEXT_BITS = [
@@ -145,6 +146,17 @@ def scan(lab, pieces):
     return lab.script(lab.new(SCANNER), [*itertools.chain(*calls)], watch="")
 
 
+def answers(text, places):
+    """For each piece of a text: the count that feed returns, then `done` and `failed`."""
+    belong, done, failed = judged(text)
+    wanted, size = [], 0
+    for piece in cut_at(text, places):
+        before, size = min(size, belong), size + len(piece)
+        ended = size >= belong if done else size > belong
+        wanted += [min(size, belong) - before, done and ended, failed and ended]
+    return wanted
+
+
 def check_objects(lab, cases, *, whole=False):
     """Check the scanner's answers for these texts, cut in these ways. With `whole`, each text, and
     the smallest one that a report shows, begins with a whole object.
@@ -152,16 +164,10 @@ def check_objects(lab, cases, *, whole=False):
 
     def rule(case):
         text, places = case
-        belong, done, failed = judged(text)
-        if whole and not done:
+        if whole and not judged(text)[1]:
             return
-        wanted, size = [], 0
-        for piece in cut_at(text, places):
-            before, size = min(size, belong), size + len(piece)
-            ended = size >= belong if done else size > belong
-            wanted += [min(size, belong) - before, done and ended, failed and ended]
         trace = scan(lab, cut_at(text, places))
-        expect(trace.outputs, wanted, trace)
+        expect(trace.outputs, answers(text, places), trace)
 
     check(rule, cases)
 
@@ -520,28 +526,38 @@ def both(reasoning, answer):
     return events + ([TextDelta(answer)] if answer else [])
 
 
+def splitter(lab, inside, *tags):
+    """A splitter that begins `inside` or not, with these tags or its own."""
+    return lab.new(SPLITTER, *tags, **{"starts_inside": True} if inside else {})
+
+
+def expect_splits(trace, case, end):
+    """Expect the events and the held text of a case, in lists that no later call changes."""
+    text, places, inside, *tags = case
+    sizes = itertools.accumulate(map(len, cut_at(text, places)), initial=0)
+    tags = tags or (THINK, ANSWER)
+    states = [splits(text[:size], inside, tags) for size in sizes]
+    states += [(*splits(text, inside, tags, ended=True)[:2], "")] if end else []
+    outputs = [
+        both(reasoning[len(before[0]) :], answer[len(before[1]) :])
+        for before, (reasoning, answer, _) in itertools.pairwise(states)
+    ]
+    expect(outputs_of(trace), outputs, trace)
+    expect(trace.held, [held for _, _, held in states[1:]], trace, "held")
+    # Fails at an empty text, which `outputs_of` joins to its neighbour.
+    expect(trace.events, joined(itertools.chain(*outputs)), trace)
+    expect_untouched(trace)
+
+
 def check_splits(lab, cases, *, end=""):
     """Check the events and the held text of texts that begin `inside` or not, cut in some ways; a
     case may have tags as well.
     """
 
     def rule(case):
-        text, places, inside, *tags = case
-        options = {"starts_inside": True} if inside else {}
-        pieces = cut_at(text, places)
-        trace = lab.stream(lab.new(SPLITTER, *tags, **options), pieces, end=end)
-        sizes = itertools.accumulate(map(len, pieces), initial=0)
-        tags = tags or (THINK, ANSWER)
-        states = [splits(text[:size], inside, tags) for size in sizes]
-        states += [(*splits(text, inside, tags, ended=True)[:2], "")] if end else []
-        outputs = [
-            both(reasoning[len(before[0]) :], answer[len(before[1]) :])
-            for before, (reasoning, answer, _) in itertools.pairwise(states)
-        ]
-        expect(outputs_of(trace), outputs, trace)
-        expect(trace.held, [held for _, _, held in states[1:]], trace, "held")
-        # Fails at an empty text, which `outputs_of` joins to its neighbour.
-        expect(trace.events, joined(itertools.chain(*outputs)), trace)
+        text, places, *options = case
+        trace = lab.stream(splitter(lab, *options), cut_at(text, places), end=end)
+        expect_splits(trace, case, end)
 
     check(rule, cases)
 
@@ -615,19 +631,19 @@ def test_starts_inside(lab):
 @pytest.mark.points(2)
 def test_splitter_flush(lab):
     """flush returns the held text: as reasoning inside, because unclosed reasoning runs to the end;
-    otherwise as text. Then the splitter has fresh state; a second flush returns [].
+    otherwise as text. Then the splitter has fresh state, with the arguments of its constructor; a
+    second flush returns [].
     """
-    r, tags = lab.random, [THINK, ANSWER]
+    r, own = lab.random, [THINK, ANSWER]
 
     def rule(case):
-        inside, texts = case
+        texts, inside, *tags = case
         calls = [(("feed", text), ("flush",), ("flush",)) for text in texts]
-        options = {"starts_inside": True} if inside else {}
-        trace = lab.script(lab.new(SPLITTER, **options), [*itertools.chain(*calls)])
-        wanted, held = [], []
+        trace = lab.script(splitter(lab, inside, *tags), [*itertools.chain(*calls)])
+        wanted, held, tags = [], [], tags or own
         for text in texts:
-            reasoning, answer, rest = splits(text, inside)
-            last = splits(text, inside, ended=True)
+            reasoning, answer, rest = splits(text, inside, tags)
+            last = splits(text, inside, tags, ended=True)
             events = both(last[0][len(reasoning) :], last[1][len(answer) :])
             wanted += [both(reasoning, answer), events, []]
             held += [rest, "", ""]
@@ -635,10 +651,13 @@ def test_splitter_flush(lab):
         expect(trace.held, held, trace, "held")
 
     texts = ["<think>a</th", " <thi", "\n", "<think>a</think>b", "</think"]
-    cases = [(inside, texts) for inside in (False, True)]
+    cases = [(texts, inside) for inside in (False, True)]
     for _ in range(15):
-        texts = [some_bits(r, *tags)[: r.randint(1, 12)] for _ in range(3)]
-        cases.append((r.choice([False, True]), [r.choice(["", THINK]) + text for text in texts]))
+        texts = [some_bits(r, *own)[: r.randint(1, 12)] for _ in range(3)]
+        cases.append(([r.choice(["", THINK]) + text for text in texts], r.choice([False, True])))
+    for tags in TAGS:
+        texts = [r.choice(["", tags[0]]) + some_bits(r, *tags) for _ in range(3)]
+        cases.append(([tags[0], *texts], r.choice([False, True]), *tags))
     check(rule, cases)
 
 
@@ -648,7 +667,8 @@ def test_property_splitter(lab):
     """complete, eager, chunk-invariant: for all texts of up to three bits of tags, white space and
     text, inside or not, each piece emits all certain text, and flush the rest; no text is empty.
     The tags are the constructor's arguments: any two non-empty strings, even equal, overlapping
-    themselves, or beginning or ending with white space.
+    themselves, or beginning or ending with white space. isolated: splitters fed in turns return
+    what each returns alone.
     """
     bits = [THINK, ANSWER, "<think", "</think", ">", " ", "a"]
     texts = ["".join(some) for n in range(4) for some in itertools.product(bits, repeat=n)]
@@ -665,6 +685,14 @@ def test_property_splitter(lab):
             for places in ways(r, text):
                 cases.append((text, places, r.choice([False, False, True]), first, last))
     check_splits(lab, cases, end="flush")
+
+    def rule(cases):
+        new = [splitter(lab, *options) for _, _, *options in cases]
+        pieces = [cut_at(text, places) for text, places, *_ in cases]
+        for trace, case in zip(lab.interleave(new, pieces, "flush"), cases, strict=True):
+            expect_splits(trace, case, "flush")
+
+    check(rule, [r.sample(cases, r.randint(2, 3)) for _ in range(15)])
 
 
 # Task 2
@@ -824,7 +852,8 @@ def test_scanner_flush(lab):
 @pytest.mark.points(3)
 def test_property_scanner_on_all_small_objects(lab):
     """complete, eager: for every object of up to five tokens of twelve kinds, and for every text
-    that is not an object, the count, `done` and `failed` are right after every character.
+    that is not an object, the count, `done` and `failed` are right after every character. isolated:
+    scanners fed in turns return what each returns alone.
     """
     tokens = ["{", "}", "[", "]", ",", ":", '"a"', '"', "\\", "-", "1", " "]
     texts, longer = [], ["{"]
@@ -835,7 +864,15 @@ def test_property_scanner_on_all_small_objects(lab):
     # Cutting before the last token is enough: shorter texts have been checked.
     check_objects(lab, [(text, [len(text) - 1]) for text in ["x", *texts]])
     texts = [any_object(lab.random, STRING_BITS, 3) for _ in range(15)]
-    check_objects(lab, [(text, [*range(1, len(text))]) for text in texts])
+    cases = [(text, [*range(1, len(text))]) for text in texts]
+    check_objects(lab, cases)
+
+    def rule(cases):
+        new, pieces = [lab.new(SCANNER) for _ in cases], [cut_at(*case) for case in cases]
+        for trace, case in zip(lab.interleave(new, pieces, "flush", watch=""), cases, strict=True):
+            expect(trace.outputs, [*answers(*case)[::3], judged(case[0])[1]], trace)
+
+    check(rule, [cases[n : n + 2] for n in range(0, 14, 2)])
 
 
 # Task 3
@@ -916,13 +953,17 @@ def test_arguments_before_the_name(lab):
 @pytest.mark.points(3)
 def test_arguments_are_the_source(lab):
     """Joined, the arguments are the model's own characters from { to }, unchanged: white space,
-    escapes, the order of keys, repeated keys, numbers, surrogate pairs.
+    escapes, the order of keys, repeated keys, numbers of any length, surrogate pairs.
     """
     sources = ["{ }", '{"a" : 1.50,\r\n"a":1e5 }', r'{"u": "\ud83d\ude00\u5317 \ud800 \/"}']
-    sources += ['{"北京": "🚀\u2028\x7f"}', '{"s": "</tool_call>\\"}}", "t": [{}, []]}']
+    sources += ['{"北京": "🚀\u2028\x7f\ud83d"}', '{"s": "</tool_call>\\"}}", "t": [{}, []]}']
     streams = [[a_call('"f"', source)] for source in sources]
     streams += drawn(lab, 12, any_call)
     check_streams(lab, "events", streams, "whole", "single", "few")
+    # Longer than the numbers that `json.loads` reads.
+    number = str(lab.random.randint(1, 9)) * lab.random.randint(4_500, 5_500)
+    calls = [a_call('"f"', f'{{"x":{number}}}', names_first=first) for first in (True, False)]
+    check_streams(lab, "events", [calls], "few")
 
 
 @pytest.mark.task(3)
@@ -1234,8 +1275,8 @@ def test_flush_once(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_flush_ends_the_stream(lab):
-    """After flush a new stream begins with fresh state, wherever the last stream ended, and calls
-    count from 0 again.
+    """After flush a new stream begins with fresh state and the same tags, wherever the last stream
+    ended, and calls count from 0 again.
     """
 
     def rule(case):
@@ -1251,6 +1292,11 @@ def test_flush_ends_the_stream(lab):
     cases += [([GOOD, Part("<tool")], [Part("_call>"), GOOD, Part("a <tool")])]
     cases += [([GOOD, stopped(r, broken_call(r))], any_stream(r)) for _ in range(10)]
     check(rule, cases)
+    for first, last in TAGS:
+        calls = [("feed", first + '{"na'), ("flush",), ("feed", first + '{"name":"f"'), ("flush",)]
+        trace = lab.script(lab.new(PARSER, first, last), calls, watch="")
+        wanted = [[], [TextDelta(first + '{"na')], [START], [Malformed(0, "", WHY)]]
+        expect(outputs_of(trace), wanted, trace)
 
 
 @pytest.mark.task(4)
@@ -1274,8 +1320,8 @@ def test_property_eager(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_property_isolated(lab):
-    """isolated: parsers fed in turns return, piece by piece, what each returns alone; each list is
-    new, and no later call changes it.
+    """isolated: parsers fed in turns, whatever their tags, return, piece by piece, what each
+    returns alone; each list is new, and no later call changes it.
     """
 
     def rule(cases):
@@ -1293,6 +1339,11 @@ def test_property_isolated(lab):
         streams = drawn(lab, r.randint(2, 3), any_words, any_call, broken_call)
         cases.append([cut(r, stream, "few") for stream in streams])
     check(rule, cases)
+    new = [lab.new(PARSER, *tags) for tags in TAGS]
+    pieces = [[*f'{first}{{"name":"f","arguments":{{}}}}{last}-'] for first, last in TAGS]
+    for trace in lab.interleave(new, pieces, "flush"):
+        wanted = [START, ArgsDelta(0, "{}"), CallEnd(0), TextDelta("-")]
+        expect(merged(trace.events), wanted, trace)
 
 
 # Cost comes last, so that slow code delays no other test.
