@@ -19,8 +19,6 @@ from mini_vllm.text.events import Chunk
 Calls = Sequence[Sequence[Any]]
 Reader = AbstractAsyncContextManager[Any]
 
-# An event loop that needs more turns than this before it sleeps is taken to poll.
-_MOST_TURNS = 1_000
 # The wait for a second thread that is blocked by a lock which `_watch_locks` did not find.
 _MOST_WAIT_SECONDS = 0.01
 _LOCKS = (
@@ -82,12 +80,14 @@ class Ends:
         finally:
             gc.enable()
 
-    def keeps(self, count: int) -> int:
-        """Push and read `count` chunks; return how many of them the channel still references."""
+    def keeps(self, count: int, at_once: int = 1, *, by_task: bool = False) -> int:
+        """Push `count` chunks and read them after every `at_once`, by `try_pop` or by the reading
+        task; return how many of them the channel still references.
+        """
         texts = [f"chunk {number}" for number in range(count + 1)]
-        for text in texts[1:]:
+        for number, text in enumerate(texts[1:], 1):
             self._channel.push(Chunk(text, ()))
-            while self._channel.try_pop() is not None:
+            while number % at_once == 0 and (self.run() if by_task else self.try_pop()):
                 pass
         del text
         never_pushed, *references = [sys.getrefcount(text) for text in texts]
@@ -180,6 +180,11 @@ class Ends:
         received = self._received[:]
         self._received.clear()
         return received
+
+    def run_small(self) -> int:
+        """Do the same, in any number of turns; return how many chunks the task received."""
+        self._loop.most_turns = sys.maxsize
+        return len(self.run())
 
     def turn(self) -> None:
         """Let the event loop run the callbacks that are due, without those that they schedule.
@@ -326,6 +331,7 @@ class SteppedLoop(asyncio.BaseEventLoop):
 
     Attributes:
         now: its time, in seconds.
+        most_turns: if it needs more turns before it sleeps, it is taken to poll.
         wake_ups: how many times `call_soon_threadsafe` has been called.
     """
 
@@ -334,6 +340,7 @@ class SteppedLoop(asyncio.BaseEventLoop):
         # An event loop learns from its selector of outside events, and sleeps there.
         self._selector = self
         self.now = 0.0
+        self.most_turns = 1_000
         self.wake_ups = 0
         self._woken = False
         self._woken_lock = threading.Lock()
@@ -369,7 +376,7 @@ class SteppedLoop(asyncio.BaseEventLoop):
             return
         self._turns = 0
         self.run_forever()
-        if self._turns > _MOST_TURNS:
+        if self._turns > self.most_turns:
             raise RuntimeError("the reader asks again and again; its event loop never sleeps")
         error, self._error = self._error, None
         if error is not None:
@@ -400,7 +407,7 @@ class SteppedLoop(asyncio.BaseEventLoop):
         with self._woken_lock:
             is_asleep = timeout != 0 and not self._woken
             self._woken = False
-        if is_asleep or self._turns > _MOST_TURNS:
+        if is_asleep or self._turns > self.most_turns:
             self.stop()
         return []
 

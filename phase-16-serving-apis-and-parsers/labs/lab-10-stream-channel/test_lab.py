@@ -10,6 +10,7 @@ from collections import deque
 import pytest
 
 from labkit.testing import (
+    Call,
     Failure,
     check,
     expect,
@@ -604,7 +605,7 @@ def test_property_isolated(lab):
 def test_property_linear(lab):
     """linear: a push takes the same time however much is unread, in one chunk or in many, and so
     does a read: some 10,000 chunks that are joined, and 150,000 unread chunks, finish well within
-    the time limit. A chunk that has been read is not kept.
+    the time limit. A chunk that has been read is not kept, nor are the parts of one that grew.
     """
     for max_pending, least in ((1, 10_000), (10**6, 1_000)):
         count = lab.random.randint(least, least + 2_000)
@@ -622,8 +623,10 @@ def test_property_linear(lab):
     many = lab.script(ends(lab, 10**6), calls, "")
     call = f"{count:,} pushes with max_pending=1,000,000, then reads"
     expect(many.outputs, [count, count], call, "pushes that returned True, and chunks read")
-    references = lab.call(ends(lab, 2), "keeps", 50)
-    expect_most(references, 1, "50 pushes, each read at once", "of the chunks still referenced")
+    for max_pending, at_once in ((2, 1), (1, 3)):
+        references = lab.call(ends(lab, max_pending), "keeps", 51, at_once)
+        call = f"51 pushes with max_pending={max_pending}, read after every {at_once}"
+        expect_most(references, 1, call, "of the chunks still referenced")
 
 
 # The calls after a race, and the words for all results.
@@ -659,26 +662,28 @@ def _outcome(model, before, order, after):
     return [*([*own.values()] for own in results), model.answers(after)]
 
 
-def race(lab, max_pending, before, first, second, after=AFTER):
-    """Interrupt `first` by `second` at every line: each outcome must be that of some order."""
+def race(lab, max_pending, before, first, second, after=AFTER, allowed=None):
+    """Interrupt `first` by `second` at every line: each outcome must be that of some order, or one
+    of those that are `allowed`.
+    """
     lines = lab.call(a_race(lab, max_pending, None), "lines", before, first)
     points = range(lines)
     if lines > MOST_LINES:
         points = sorted(lab.random.sample(points, MOST_LINES))
     races = lab.new("given.Races", *(a_race(lab, max_pending, point) for point in points))
     (results,) = lab.script(races, [("run", before, first, second, after)], watch="").outputs
-    allowed = outcomes(max_pending, before, first, second, after)
-    wrong = [point for point, result in zip(points, results, strict=True) if result not in allowed]
+    right = allowed or outcomes(max_pending, before, first, second, after)
+    wrong = [point for point, result in zip(points, results, strict=True) if result not in right]
 
     def rule(case):
         point, before, first, second = case
         if not first or not second:
             raise ValueError("no race, in a case that is made smaller")
-        allowed = outcomes(max_pending, before, first, second, after)
+        right = allowed or outcomes(max_pending, before, first, second, after)
         calls = [("run", before, first, second, after)]
         (result,) = lab.script(a_race(lab, max_pending, point), calls, watch="").outputs
-        if result not in allowed:
-            nearest = max(allowed, key=lambda own: alike(own, result))
+        if result not in right:
+            nearest = max(right, key=lambda own: alike(own, result))
             words = [results_in_words(own, case, after) for own in (nearest, result)]
             raise Failure(*words, race_in_words(*case))
 
@@ -776,8 +781,8 @@ def test_property_threads(lab):
 @pytest.mark.timeout(1)
 def test_reader_gets_every_chunk(lab):
     """A task that reads gets all unread chunks each time that it runs, and the terminal chunk as
-    the last. 15,000 unread chunks do not slow down the pushes. Two channels can be read at the
-    same time.
+    the last. 15,000 unread chunks do not slow down the pushes, nor 24,000 the reads. A chunk that
+    has been read is not kept. Two channels can be read at the same time.
     """
     a, b, c = (("push", text, ord(text)) for text in "abc")
     fixed = [
@@ -797,6 +802,13 @@ def test_reader_gets_every_chunk(lab):
     many = lab.script(ends(lab, 10**6), [("read",), RUN, ("push_small", 15_000)], "")
     call = "15,000 pushes with max_pending=1,000,000 while a reader sleeps"
     expect(many.outputs[-1], 15_000, call, "how many pushes returned True")
+    count = 24_000
+    calls = [("push_small", count), ("read_some", count), ("run_small",)]
+    many = lab.script(ends(lab, 10**6), calls, "")
+    expect(many.outputs[-1], count, f"{count:,} pushes, then a reader", "how many chunks it reads")
+    call = Call("keeps", (51,), {"by_task": True})
+    references = lab.script(ends(lab, 2), [("read",), RUN, call], "").outputs[-1]
+    expect_most(references, 1, "51 pushes, each read by a task", "of the chunks still referenced")
 
 
 @pytest.mark.task(3)
@@ -820,9 +832,9 @@ def test_reader_sleeps_until_it_is_woken(lab):
 @pytest.mark.task(3)
 @pytest.mark.points(2)
 def test_reader_ends_after_the_terminal_chunk(lab):
-    """Reading ends after the terminal chunk, and not before: chunks that were unread when the
-    channel ended are read first. If the terminal chunk has already been read, reading ends at once,
-    even if try_pop took it while the task slept.
+    """Reading ends after the terminal chunk, whatever its reason is, and not before: chunks that
+    were unread when the channel ended are read first. If the terminal chunk has already been read,
+    reading ends at once, even if try_pop took it while the task slept.
     """
     a, b = (("push", text, ord(text)) for text in "ab")
     again = [("read",), RUN, "reader"]
@@ -831,6 +843,7 @@ def test_reader_ends_after_the_terminal_chunk(lab):
         [FINISH, POP, *again],
         [a, CANCEL, *again, *again],
         [("read",), RUN, FINISH, POP, RUN, "reader"],
+        *([("finish", reason), *again, *again] for reason in ("", "cancelled")),
     ]
 
     def case(random):
@@ -945,7 +958,7 @@ def test_closed_loop_is_a_reader_gone(lab):
     """A reader whose event loop was closed while the reader was in the block cannot read any more,
     whether it was waiting for a chunk or for something else: the next push raises nothing, returns
     False, and cancels the channel. finish and cancel raise nothing and end the channel. An earlier
-    end stays. The loop may be closed while push or cancel runs.
+    end stays. The loop may be closed while push, finish or cancel runs.
     """
     a, b = (("push", text, ord(text)) for text in "ab")
     close, stay = ("close_loop",), ("read_and_stay", 1)
@@ -973,6 +986,12 @@ def test_closed_loop_is_a_reader_gone(lab):
     for call in (a, CANCEL):
         race(lab, 2, [("read",), RUN], [call], [close], [b, STATE])
     # The result of finish, and the reason, are up to the channel.
+    allowed = [
+        [[ended], [None], [False, state]]
+        for ended in (True, False)
+        for state in ("finished", "cancelled")
+    ]
+    race(lab, 2, [("read",), RUN], [FINISH], [close], [b, STATE], allowed)
     for begin in ([("read",), RUN], [stay, a, RUN]):
         trace = lab.script(ends(lab, 2), [*begin, close, FINISH, "state", b], watch="")
         if trace.outputs[-2] == "open":
