@@ -4,7 +4,7 @@ Some tests call the decoder as an engine does, with an iterator.
 """
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 
@@ -38,6 +38,11 @@ class Pieces:
         return text
 
 
+def iterator(*token_ids: int) -> Iterator[int]:
+    """Return an iterator of these ids."""
+    return iter(token_ids)
+
+
 class Caller:
     """A caller of a decoder: it takes bursts from iterators, and keeps all results.
 
@@ -60,6 +65,10 @@ class Caller:
         ids = iter(token_ids)
         self._results.append(self._decoder.process_many(ids))
         return [*ids]
+
+    def take(self, *token_ids: int) -> None:
+        """Hand over a list of these ids as a burst."""
+        self._results.append(self._decoder.process_many([*token_ids]))
 
     def repeat(self, token_id: int, count: int) -> str:
         """Process an id this many times; return all text."""

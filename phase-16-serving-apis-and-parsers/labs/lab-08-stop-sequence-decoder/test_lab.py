@@ -294,11 +294,12 @@ def test_text_passes_at_once(lab):
 @pytest.mark.points(4)
 def test_hidden_stop_token(lab):
     """A hidden stop token ends the text: its own text is not shown, and the reason is its id. Ids
-    in neither list end nothing.
+    in neither list end nothing. The ids may come from an iterator.
     """
     gives(lab, [*b"Hi", EOS], ["H", "i", ""], EOS, stop_token_ids=[EOS, 7])
     gives(lab, [*b"Hi!"], ["H", "i", ""], 33, stop_token_ids=[33])
     gives(lab, [256, 257, EOS, 33], ["so", "", "", "!"], table=[b"so"], stop_token_ids=[999])
+    gives(lab, [*b"Hi!"], ["H", "i", ""], 33, stop_token_ids=lab.new("given.iterator", 33))
 
     def case():
         end = lab.random.choice([33, an_end(lab)])
@@ -311,10 +312,13 @@ def test_hidden_stop_token(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_visible_stop_token(lab):
-    """A visible stop token also ends the text, and its own text is shown."""
+    """A visible stop token also ends the text, and its own text is shown. The ids may come from an
+    iterator.
+    """
     gives(lab, [*b"Hi", 256], ["H", "i", "</s>"], 256, [b"</s>"], visible_stop_token_ids=[256])
     gives(lab, [*b"\xf0\x9f", 256], ["", "", "🚀."], 256, [b"\x9a\x80."],
           visible_stop_token_ids=[256])  # fmt: skip
+    gives(lab, [*b"a!"], ["a", "!"], 33, visible_stop_token_ids=lab.new("given.iterator", 33))
 
     def case():
         text = plain(lab)
@@ -655,11 +659,20 @@ def test_burst_ends_at_the_stop(lab):
     trace = lab.script(caller, [*ids, "results"], watch="")
     expect(trace.outputs[:3], [[], [33, EOS], [33]], trace, "the ids that are left")
     expect(trace.outputs[3], [first, last, after], trace, "all results")
-    calls = [*ids[:2], ("append", 7), ids[2], ("append", 7), ids[2], "results"]
-    trace = lab.script(caller, calls, watch="")
-    changed = [([*outputs, 7], taken) for outputs, taken in (first, last)]
-    changed = [([*outputs, 7], taken) for outputs, taken in (*changed, after)]
-    expect(trace.outputs[-1], [*changed, after], trace, "all results")
+    calls, changed = [], []
+    some = [(("take",), ([], 0))] * 2 + [(("take_from",), ([], 0))] * 2
+    some += [
+        (ids[0], first),
+        (ids[1], last),
+        (ids[2], after),
+        (("take", 33), after),
+        (ids[2], after),
+    ]
+    for call, (outputs, taken) in some:
+        calls += [call, ("append", 7)]
+        changed = [([*own, 7], count) for own, count in [*changed, (outputs, taken)]]
+    trace = lab.script(caller, [*calls, "results"], watch="")
+    expect(trace.outputs[-1], changed, trace, "all results")
 
     def case():
         stop, end = a_stop(lab), an_end(lab)
@@ -805,15 +818,16 @@ def test_property_linear(lab):
 @pytest.mark.points(2)
 @pytest.mark.timeout(2)
 def test_property_long_stop(lab):
-    """linear: with up to 8,000 characters held for a long stop, 40,000 more tokens finish within
-    the time limit, and so do the tokens after them; no token tries every prefix of a stop, hidden
-    or visible, or joins the held text again. Here text may be held longer, up to the longest stop
-    less one character.
+    """linear: with up to 8,000 characters held for a long stop, 40,000 more tokens, half of them
+    within `min_tokens`, finish within the time limit, and so do the tokens after them; no token
+    tries every prefix of a stop, hidden or visible, or joins the held text again. Here text may be
+    held longer, up to the longest stop less one character.
     """
     held, more = lab.random.randint(7_500, 8_000), lab.random.randint(40_000, 41_000)
     shown = "#" * (held // 2) + "a" * (held // 2)
     long = "a" * held + "b"
-    decoder = new(lab, [b"a" * held], stops=["END", long], visible_stops=[shown])
+    options = {"stops": ["END", long], "visible_stops": [shown], "min_tokens": more // 2}
+    decoder = new(lab, [b"a" * held], **options)
     other = lab.random.choice("xyz")
     parts = [(ord(other), 1), (256, 1), (97, more), (ord(other), 4_000), (256, 1), (98, 1), (97, 1)]
     calls = [("repeat", *part) for part in parts]
@@ -884,11 +898,19 @@ def two_streams(lab):
     return first, {**first, "ids": [*later, whole, *stop.encode(), end]}
 
 
+def token_stops_again():
+    """Pairs of streams; a stop token, hidden or visible, ends the second, and perhaps the first."""
+    kinds = "stop_token_ids", "visible_stop_token_ids"
+    cases = [{"ids": [*b"b!"], kind: [33]} for kind in kinds]
+    return [({**case, "ids": [*ids]}, case) for case in cases for ids in (b"a", b"a!")]
+
+
 @pytest.mark.task(4)
 @pytest.mark.points(4)
 def test_after_a_flush(lab):
-    """After a flush without a stop the decoder has fresh state: earlier text does not join later
-    text, `min_tokens` is counted from 0, and a second flush returns StopOutput("", False, None).
+    """After a flush without a stop the decoder has fresh state: the stops still count, earlier text
+    does not join later text, `min_tokens` is counted from 0, and a second flush returns
+    StopOutput("", False, None).
     After an end, flush returns StopOutput("", True, reason), and the text stays ended. Here text
     may be held longer, up to the longest stop less one character.
     """
@@ -924,15 +946,16 @@ def test_after_a_flush(lab):
     for kind in "stops", "visible_stops":
         later = {"ids": [*b"NDx"], kind: ["END"]}
         fixed.append(({**later, "ids": [*b"aE"]}, later))
+    fixed += token_stops_again()
     check(rule, [*fixed, *drawn(partial(two_streams, lab), 24)])
 
 
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_reset_makes_it_new(lab):
-    """`reset` forgets all state, even an end: no earlier byte and no held character joins later
-    text, and `min_tokens` is counted from 0. Here text may be held longer, up to the longest stop
-    less one character.
+    """`reset` forgets all state, even an end, but no stop: no earlier byte and no held character
+    joins later text, and `min_tokens` is counted from 0. Here text may be held longer, up to the
+    longest stop less one character.
     """
 
     def rule(cases):
@@ -960,6 +983,7 @@ def test_reset_makes_it_new(lab):
     for kind in "stops", "visible_stops":
         later = {"ids": [*b"NDx"], kind: ["END"]}
         fixed.append(({**later, "ids": [*b"aE"]}, later))
+    fixed += token_stops_again()
     check(rule, [*fixed, *drawn(partial(two_streams, lab), 24)])
 
 
@@ -1021,9 +1045,9 @@ def table_of(reader):
 @pytest.mark.task(4)
 @pytest.mark.points(2)
 def test_property_isolated(lab):
-    """isolated: decoders fed in turns, with equal or different stops and `min_tokens`, return what
-    each returns alone. Here text may be held longer, up to the longest stop less one
-    character.
+    """isolated: decoders fed in turns, with equal or different stops, of tokens and of strings, and
+    `min_tokens`, return what each returns alone. Here text may be held longer, up to the longest
+    stop less one character.
     """
 
     def rule(cases):
@@ -1044,4 +1068,11 @@ def test_property_isolated(lab):
         case = {"ids": [*(inner + rest + "b").encode()], "stops": [inner, inner + rest]}
         return [{**case, "min_tokens": least} for least in (0, len(inner), 0)]
 
-    check(rule, [*drawn(minimum), *drawn(case)])
+    def ends():
+        kinds = "stop_token_ids", "visible_stop_token_ids", "stop_token_ids"
+        ids = lab.random.sample(range(33, 126), 3)
+        return [
+            {"ids": [*ids, 32, *ids], kind: [end]} for kind, end in zip(kinds, ids, strict=True)
+        ]
+
+    check(rule, [*drawn(minimum), *drawn(case), *drawn(ends, 5)])
