@@ -51,21 +51,23 @@ def event_of(news):
     kind, *fields = news
     if kind == "broken":
         return Malformed(*fields, "it was cut off")
-    if kind == "call" and "" in fields:
-        raise ValueError("a call has a name, and an id or None")
     kinds = {"text": TextDelta, "think": ReasoningDelta, "call": CallStart}
     return {**kinds, "args": ArgsDelta, "end": CallEnd}[kind](*fields)
+
+
+def entry_of(index, id, name):
+    """The entry of `tool_calls` that opens a call; it has an id and a name, empty or not."""
+    call = {"index": index, "id": f"call_{index}" if id is None else id, "type": "function"}
+    return {**call, "function": {"name": name, "arguments": ""}}
 
 
 def delta_of(news):
     """The delta that the client must get for an event, or None."""
     kind, *fields = news
-    if kind == "end" or not fields[-1]:
-        return None  # A call has a name, so it does not get here.
     if kind == "call":
-        index, id, name = fields
-        call = {"index": index, "id": id or f"call_{index}", "type": "function"}
-        return {"tool_calls": [{**call, "function": {"name": name, "arguments": ""}}]}
+        return {"tool_calls": [entry_of(*fields)]}
+    if kind == "end" or not fields[-1]:
+        return None
     if kind == "args":
         index, text = fields
         return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
@@ -79,7 +81,7 @@ def deltas_of(news):
 
 def feeds(news, *, silent=False):
     """The calls that feed the events. Events without text are for tests with `silent`."""
-    if not silent and any("" in one for one in news):
+    if not silent and any("" in one for one in news if one[0] != "call"):
         raise ValueError("a case of another test")
     return [("feed", event_of(one)) for one in news]
 
@@ -200,12 +202,12 @@ def drawn(lab, make, number=10):
     return sorted((make(lab.random) for _ in range(number)), key=len)
 
 
-def growth(lab, new, calls, times):
-    """How many bytes an object keeps of some calls, made so many times after a first time."""
+def growth(lab, new, first, later):
+    """How many bytes an object keeps of the calls that are made after the first."""
     weigh = Call("weight", None, object=1)
-    every = [*calls, weigh, *calls * times, weigh]
+    every = [*first, weigh, *later, weigh]
     weights = lab.script([new, lab.new("given.Scale", new)], every, "").outputs
-    return weights[-1] - weights[len(calls)]
+    return weights[-1] - weights[len(first)]
 
 
 def put_together(message, delta):
@@ -229,12 +231,10 @@ def message_of(news):
     message = {**ROLE}
     for kind, *fields in news:
         if kind == "call":
-            index, id, name = fields
-            call = {"index": index, "id": id or f"call_{index}", "type": "function"}
             calls = message.setdefault("tool_calls", {})
-            if index in calls:
+            if fields[0] in calls:
                 raise ValueError("no stream has a call twice")
-            calls[index] = {**call, "function": {"name": name, "arguments": ""}}
+            calls[fields[0]] = entry_of(*fields)
         elif kind == "args" and fields[1]:
             message["tool_calls"][fields[0]]["function"]["arguments"] += fields[1]
         elif kind != "end" and fields[-1]:
@@ -347,16 +347,16 @@ def test_frame_is_one_line(lab):
 def test_call_opens_once(lab):
     """A `CallStart` is an entry of `tool_calls` with index, id, type `function`, and a function
     that has its name and `""` for arguments. Nothing after it has id, type or name again. Id and
-    name are unchanged, odd characters and spaces around them included.
+    name are unchanged, even if they are empty; odd characters and spaces around them are part of
+    them.
     """
     fixed = [("call", 0, "c1", "now"), ("args", 0, "{"), ("args", 0, "}"), ("end", 0)]
 
     def case(random):
         return [*texts(random), *a_call(random, 0), *texts(random)]
 
-    check(
-        lambda news: says(lab, news), [fixed[:1], fixed, [("call", 0, ODD, ODD)], *drawn(lab, case)]
-    )
+    alone = [[("call", 0, id, name)] for id, name in ((ODD, ODD), ("", "f"), ("c1", ""))]
+    check(lambda news: says(lab, news), [fixed[:1], fixed, *alone, *drawn(lab, case)])
 
 
 @pytest.mark.task(2)
@@ -630,6 +630,7 @@ PLACES = {
     "arguments": lambda text: ("args", 0, text),
     "id of a call": lambda text: ("call", 0, text, "f"),
     "name of a call": lambda text: ("call", 0, "c1", text),
+    "reason": None,
     "error": None,
     "id": None,
     "model": None,
@@ -638,19 +639,28 @@ PLACES = {
 
 def is_safe(lab, place, text, expected):
     """A text in this place must be read as the expected text, whatever is around it."""
-    head = [text if place == key else "x" for key in ("id", "model")]
+    id, model = (text if place == key else "x" for key in ("id", "model"))
     calls = [("start",)]
-    if place == "error":
-        calls += [("error", text)]
-    elif PLACES[place]:
+    if PLACES[place]:
         calls += feeds([PLACES[place](text)])
+    elif place == "error":
+        calls += [("error", text)]
+    elif place == "reason":
+        calls += [("finish", text)]
+    else:
+        # All chunks have the id and the model: the role, the reason and the token counts.
+        calls = [("finish", "stop", USAGE)]
     trace = run(
-        lab, calls, head=(head[0], 1, head[1]), read=lambda payload: texts_of(payload) or payload
+        lab,
+        calls,
+        head=(id, 1, model),
+        read=lambda payload: texts_of(payload) or payload,
+        include_usage=True,
     )
-    read = trace.outputs[-1]
-    texts = itertools.chain(*(own for own in read if isinstance(own, list)))
-    if not any(expected in one for one in texts):
-        frames = f"a frame whose texts contain {show(expected)}"
+    read = [own for own in trace.outputs[-1] if own != DONE]
+    safe = (isinstance(own, list) and any(expected in one for one in own) for own in read)
+    if not read or not all(safe):
+        frames = f"frames whose texts contain {show(expected)}"
         raise Failure(frames, show(read), "", trace, at=len(trace.steps) - 1)
 
 
@@ -667,8 +677,8 @@ def texts_of(payload):
 @pytest.mark.points(1)
 def test_unicode_line_ends_are_escaped(lab):
     """A frame is one line for every reader: U+0085, U+2028 and U+2029, which some readers take for
-    line ends, are escaped as JSON wherever they are: in texts and calls, in a message of an error,
-    in the id and in the model.
+    line ends, are escaped as JSON wherever they are: in texts and calls, in the reason, in a
+    message of an error, in the id and in the model.
     """
 
     def case(random):
@@ -685,7 +695,8 @@ def test_unicode_line_ends_are_escaped(lab):
 @pytest.mark.points(2)
 def test_surrogates_are_replaced(lab):
     """A lone surrogate, which a model can write in JSON but UTF-8 cannot encode, becomes U+FFFD
-    wherever it is: in texts and calls, in a message of an error, in the id and in the model.
+    wherever it is: in texts and calls, in the reason, in a message of an error, in the id and in
+    the model.
     """
 
     def rule(case):
@@ -729,7 +740,8 @@ def test_property_complete(lab):
 def test_property_linear_stream(lab):
     """linear: the frame of an event takes the same time however many events came before it, and
     repeats none of them: some 3,000 pieces of arguments, with 1,500 of text and as many of
-    reasoning between them, finish within the time limit. The stream keeps none of their texts.
+    reasoning between them, finish within the time limit. The stream keeps no text of any event, not
+    even of the last, and no id or name of a call.
     """
     for count in (5, lab.random.randint(1_400, 1_600)):
         news = [("call", 0, "c1", "f")]
@@ -742,9 +754,12 @@ def test_property_linear_stream(lab):
                 ("think", "y" * 40),
             ]
         returns_each(lab, news)
-    news = [(*kind, "x" * 40) for kind in (("text",), ("think",), ("args", 0))]
-    grown = growth(lab, lab.new(STREAM, *HEAD), feeds(news), 500)
-    fed = "a text of 40 characters, 500 times as text, reasoning and arguments"
+    kinds = [("text",), ("think",), ("args", 0), ("broken", 0), ("call", 0, None), ("call", 0)]
+    texts = [*(f"{number:040}" for number in range(60)), "x" * 20_000]
+    events = [(*kind, text, *["f"] * (kind == ("call", 0))) for text in texts for kind in kinds]
+    events = feeds(events)
+    grown = growth(lab, lab.new(STREAM, *HEAD), events[: len(kinds)], events[len(kinds) :])
+    fed = "60 different texts in events of each kind, the last of 20,000 characters"
     expect_most(grown, 2_000, fed, "bytes more in the stream")
 
 
@@ -1100,7 +1115,7 @@ def test_property_linear_reader(lab):
     """linear: a byte takes the same time however many bytes came before it: a line of data and a
     comment of two to three million bytes, each in 20,000 pieces, an event of 80,000 lines in 5,000
     pieces, and a piece with 20,000 events or 260,000 comments, are read within the time limit. The
-    reader keeps nothing of an event that it has returned.
+    reader keeps nothing of an event that it has returned, not even of the last.
     """
     part = b"0123456789" * 10
     line, written = part.decode(), b"data: " + part[:40] + b"\r\n"
@@ -1119,5 +1134,8 @@ def test_property_linear_reader(lab):
         ):
             trace = lab.stream(lab.new(READER), [data], end="", watch="")
             expect_long(trace.outputs, [events], f"{len(data):,} bytes in one piece")
-    grown = growth(lab, lab.new(READER), [("feed", b"data: a\n\n")], 1_000)
-    expect_most(grown, 2_000, "1,000 events of 9 bytes", "bytes more in the reader")
+    events = [("feed", b"data: %040d\n\n" % number) for number in range(200)]
+    events += [("feed", b"data: " + part * 200 + b"\n\n")]
+    grown = growth(lab, lab.new(READER), events[:1], events[1:])
+    fed = "200 different events, the last of 20,000 characters"
+    expect_most(grown, 2_000, fed, "bytes more in the reader")
