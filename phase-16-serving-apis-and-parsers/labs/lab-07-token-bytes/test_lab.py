@@ -207,7 +207,7 @@ def test_byte_level_characters_are_bytes(lab):
     space, half a character, or the end of one character and the beginning of the next. 188 bytes
     are spelled by the character of that number, the 68 others by U+0100 and up. An id without a
     token has None. The vocabulary, a list or a tuple, is left as it is. Several vocabularies in one
-    process have each a table of their own.
+    process have each a table of their own, and each call returns a new list.
     """
     fixed = [["Ġthe", "Ċ"], ["ðŁ", "ļ", "Ģ"], ["ä½", "łå¥", "½"], ["Ā", "ġ", "Ń", "¬", "®"]]
     drawn = (spelled(tokens) for tokens in some_broken(lab, 8))
@@ -216,9 +216,11 @@ def test_byte_level_characters_are_bytes(lab):
     tells(lab, "byte_level", ("Ġthe", "Ċ"))
     # Lists of one length, one after the other: the next may have the address of the one before.
     several = [lab.random.sample(SPELLING, 4) for _ in range(12)]
+    several += several[:2]
     trace = lab.script([], [("token_bytes", tokens, "byte_level") for tokens in several], watch="")
     wanted = [[wanted_bytes(token, "byte_level", False) for token in tokens] for tokens in several]
     expect(trace.outputs, wanted, trace)
+    expect_untouched(trace)
 
 
 @pytest.mark.task(1)
@@ -271,7 +273,8 @@ def test_byte_fallback_byte_tokens_are_bytes(lab):
 def test_plain_text_is_not_mapped(lab):
     """A special token is its text as UTF-8, unchanged, in both kinds of vocabulary. In byte_level,
     so is every token with a character that spells no byte, such as a real space. All other tokens
-    are mapped. Ids in `special` that the vocabulary does not have are ignored.
+    are mapped. Ids in `special` that the vocabulary does not have are ignored, and an id without a
+    token has None there too.
     """
     fixed = [
         ("byte_level", ["Ġa", "đem"], ["đem"]),
@@ -284,6 +287,7 @@ def test_plain_text_is_not_mapped(lab):
         ("byte_level", [f"Ġ{chr(n)}a" for n in range(0x180) if chr(n) not in SPELLING], []),
         ("byte_level", ["a", "Ġ"], [], [-1, -2, 0, 7, 2**40]),
         ("byte_fallback", ["a", "▁"], ["▁"], [-1, 0]),
+        *((kind, ["Ġ", "▁", None], ["▁", None]) for kind in ("byte_level", "byte_fallback")),
     ]
 
     def drawn():
@@ -751,7 +755,8 @@ def test_property_linear(lab):
     ids, with bytes or without, finish well within the time limit, after a million bytes of text,
     and after 60,000 bytes of invalid UTF-8. So does a prompt of as many ids, and a burst of them.
     However many ids are special, and however long the prompt is, few items of the prompt and of
-    the table are read, and a stream does not grow.
+    the table are read, and a stream does not grow, neither with new ids, nor with a burst, nor with
+    flushes.
     """
     keeps_little(lab)
     broken = bytes([0xED, lab.random.randint(0xA0, 0xBF)])
@@ -784,7 +789,7 @@ def test_property_linear(lab):
 
 def keeps_little(lab):
     """A stream must read few items of its prompt and table, and keep nothing of its text."""
-    pieces = [b"ab", "né你".encode(), b"\xff", b"", b"<s>", None]
+    pieces = [b"ab", "né你".encode(), b"\xff", b"", b"<s>", None, b"\xe4"]
     table, size = lab.new("given.Counted", pieces * 1_000), lab.random.randint(20_000, 25_000)
     silent = [lab.random.choice([3, 4, 5, -1])] * 2_000
     prompt = lab.new("given.Counted", [0, 1] * size + silent)
@@ -793,16 +798,16 @@ def keeps_little(lab):
     scale = lab.new("given.Scale", stream, table, prompt, special)
     weigh = Call("weight", None, object=3)
     ids = [0, 1, 2, 3, 4, 5, 10**7, -1]
-    few, more = ([("feed", one) for one in ids * count] for count in (10, 100))
-    few, more = [*few, ("feed_many", ids)], [*more, ("feed_many", ids * 10)]
+    few = [*(("feed", one) for one in ids * 10), ("feed_many", ids)]
+    more = [*(("feed", one) for one in [*range(400), *ids * 10]), ("feed_many", [1] * 300)]
+    ends = [("feed", 6), ("flush",)] * 100
     reads = [Call("reads", None, object=number) for number in (1, 2)]
-    calls = [*few, weigh, *more, weigh, *reads]
+    calls = [*few, weigh, *more, weigh, *ends, weigh, *reads]
     trace = lab.script([stream, prompt, table, scale], calls, watch="")
-    call = (
-        f"{len(few) + len(more)} calls after a prompt of {size * 2:,} ids and 2,000 without bytes"
-    )
-    before, after = trace.outputs[len(few)], trace.outputs[-3]
-    expect_most(after - before, MOST_GROWN, call, "bytes more are kept")
+    call = f"{len(calls)} calls after a prompt of {size * 2:,} ids and 2,000 without bytes"
+    before, *after = (step.result for step in trace.steps if step.call.name == "weight")
+    for weight in after:
+        expect_most(weight - before, MOST_GROWN, call, "bytes more are kept")
     expect_most(trace.outputs[-2], MOST_READ + 2 * len(silent), call, "ids of the prompt read")
     expect_most(trace.outputs[-1], MOST_READ * 4, call, "items of the table read")
 
