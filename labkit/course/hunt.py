@@ -203,6 +203,15 @@ def label_of(test: str) -> str:
     return match[1] if match else ""
 
 
+def labels_in(test: str) -> list[str]:
+    """Return the labs that a test's name contains, each once, in order.
+
+    >>> labels_in("test_lab03_like_lab04"), labels_in("test_it")
+    (['lab03', 'lab04'], [])
+    """
+    return [*dict.fromkeys(re.findall(r"(?<![a-zA-Z0-9])lab\d\d(?!\d)", test))]
+
+
 def bundle(modules: Iterable[tuple[str, str]], adapter: str) -> bytes:
     """Return the source of one module that runs an adapter over modules which are in no file.
 

@@ -150,7 +150,9 @@ def test_lab90_long(make):
 def test_lab91_other(make): pass
 def test_it(make): assert False
 def helper(make): assert False
-""", "", "lab91_other it"),
+def test_lab90_and_lab91(make): pass
+def test_lab90_lab90_slab91_lab912(make): pass
+""", "", "lab91_other it and_lab91"),
     "never run": ("""
 def test_lab90_twice(make): assert make.call("half", 4) == 2
 async def test_lab90_waits(make): assert False
@@ -187,6 +189,8 @@ def test_why_a_test_is_never_run_is_said_with_its_lines():
     void = hunt_here(HUNTS["never run"][0]).void
     assert void["test_lab90_twice"].startswith("lines 2 and 4 define two tests of this name")
     assert void["test_lab90_waits"] == "line 3 makes it async, so a call does not run it: write def"
+    void = hunt_here(HUNTS["names"][0]).void
+    assert "more than one lab, lab90 and lab91:" in void["test_lab90_and_lab91"]
 
 
 def hunt_there(source, sandbox, pool=POOL, fuse=FUSE):

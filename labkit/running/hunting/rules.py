@@ -24,7 +24,7 @@ from functools import partial
 from hashlib import sha256
 from math import ceil, floor
 
-from labkit.course.hunt import Code, Pool, Target, label_of
+from labkit.course.hunt import Code, Pool, Target, label_of, labels_in
 from labkit.running.hunting.verdict import Verdict, VerdictKind
 from labkit.running.trace import New
 
@@ -204,6 +204,8 @@ def _never_runs(function: _Function, earlier: Sequence[_Function], pool: Pool) -
     if label_of(function.name) not in labels:
         names = " or ".join(f"test_{label}_..." for label in labels)
         return f"its name does not say which lab it tests: call it {names}"
+    if len(named := labels_in(function.name)) > 1:
+        return f"its name has more than one lab, {' and '.join(named)}: name the lab that it tests"
     for other in earlier:
         if other.name == function.name:
             return (
