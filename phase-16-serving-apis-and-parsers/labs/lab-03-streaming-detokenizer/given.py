@@ -18,6 +18,16 @@ class Reader:
         """Feed ids one at a time; return the output for each."""
         return [*map(self._detokenizer.feed, ids)]
 
+    def changes_of_held(self, ids: Iterable[int]) -> list[int]:
+        """Feed ids one at a time; return the ids that changed `held`."""
+        changes, before = [], self._detokenizer.held
+        for token_id in ids:
+            self._detokenizer.feed(token_id)
+            if self._detokenizer.held != before:
+                changes.append(token_id)
+            before = self._detokenizer.held
+        return changes
+
     def feed_silently(self, ids: Iterable[int], ends: bool) -> int:
         """Feed ids one at a time, each followed by a flush if `ends`, and read `held`; return how
         many characters were emitted.
