@@ -853,8 +853,8 @@ def test_property_linear_in_a_piece(lab):
 
 def keeps_little(lab):
     """The memory of a parser must not grow with emitted text, calls and rejected bodies, however
-    long the last of them is, nor when `held` is read again inside a call, nor with what flush
-    returns.
+    long the last of them is, nor when `held` is read again inside a call, nor with the text
+    that flush returned.
     """
     r = lab.random
     kinds = [any_words, half_a_tag, lookalike, plain_call, lambda r: in_tags(any_word(r))]
@@ -880,7 +880,7 @@ def keeps_little(lab):
     first, *later, ended, once, often = (out for out in outputs if type(out) is int)
     for (call, _), weight in zip(rows, later, strict=True):
         expect_most(weight - first, MOST_GROWN, call, "bytes more are kept")
-    call = "flush after the begin of a call"
+    call = "flush inside a call"
     expect_most(ended - first, MOST_GROWN, call, "bytes more are kept")
     call = "`held` of an open call is read 20 more times"
     expect_most(often - once, MOST_GROWN, call, "bytes more are kept")
