@@ -294,7 +294,7 @@ def test_text_passes_at_once(lab):
 @pytest.mark.points(4)
 def test_hidden_stop_token(lab):
     """A hidden stop token ends the text: its own text is not shown, and the reason is its id. Ids
-    in neither list end nothing. The ids may come from an iterator.
+    in neither list end nothing. The ids may be an iterator.
     """
     gives(lab, [*b"Hi", EOS], ["H", "i", ""], EOS, stop_token_ids=[EOS, 7])
     gives(lab, [*b"Hi!"], ["H", "i", ""], 33, stop_token_ids=[33])
@@ -312,7 +312,7 @@ def test_hidden_stop_token(lab):
 @pytest.mark.task(1)
 @pytest.mark.points(4)
 def test_visible_stop_token(lab):
-    """A visible stop token also ends the text, and its own text is shown. The ids may come from an
+    """A visible stop token also ends the text, and its own text is shown. The ids may be an
     iterator.
     """
     gives(lab, [*b"Hi", 256], ["H", "i", "</s>"], 256, [b"</s>"], visible_stop_token_ids=[256])

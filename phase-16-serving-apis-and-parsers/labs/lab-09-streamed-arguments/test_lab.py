@@ -668,7 +668,7 @@ def test_property_splitter(lab):
     text, inside or not, each piece emits all certain text, and flush the rest; no text is empty.
     The tags are the constructor's arguments: any two non-empty strings, even equal, overlapping
     themselves, or beginning or ending with white space. isolated: splitters fed in turns return
-    what each returns alone.
+    the same texts as alone.
     """
     bits = [THINK, ANSWER, "<think", "</think", ">", " ", "a"]
     texts = ["".join(some) for n in range(4) for some in itertools.product(bits, repeat=n)]
@@ -853,7 +853,7 @@ def test_scanner_flush(lab):
 def test_property_scanner_on_all_small_objects(lab):
     """complete, eager: for every object of up to five tokens of twelve kinds, and for every text
     that is not an object, the count, `done` and `failed` are right after every character. isolated:
-    scanners fed in turns return what each returns alone.
+    scanners fed in turns return the same counts as alone.
     """
     tokens = ["{", "}", "[", "]", ",", ":", '"a"', '"', "\\", "-", "1", " "]
     texts, longer = [], ["{"]
@@ -1320,8 +1320,8 @@ def test_property_eager(lab):
 @pytest.mark.task(4)
 @pytest.mark.points(3)
 def test_property_isolated(lab):
-    """isolated: parsers fed in turns, whatever their tags, return, piece by piece, what each
-    returns alone; each list is new, and no later call changes it.
+    """isolated: parsers fed in turns, whatever their tags, return the same events as alone,
+    piece by piece; each list is new, and no later call changes it.
     """
 
     def rule(cases):
