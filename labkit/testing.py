@@ -194,8 +194,9 @@ def check(rule: Callable[[_C], object], cases: Iterable[_C]) -> None:
     Args:
         rule: raises `Failure` if the implementation breaks it.
         cases: made of `str`, `bytes`, numbers, or lists, tuples and dicts of those. Smaller cases
-            have pieces deleted and numbers halved, so a rule must hold for those too; a smaller
-            case that makes the rule itself raise is skipped.
+            have pieces deleted and numbers halved, so a rule must hold for those too; a text stays
+            a text of at least one character. A smaller case that makes the rule itself raise is
+            skipped.
 
     Raises:
         Failure: the failure of the smallest case; `shrunk` is true if it was made smaller.
@@ -249,12 +250,14 @@ def _smaller(case: Any) -> Iterator[Any]:
         for key, value in case.items():
             for less in _smaller_part(value):
                 yield {**case, key: less}
-    elif isinstance(case, str | bytes | list):
+    elif isinstance(case, str | bytes):
+        # An empty text is a case of another kind.
+        yield from filter(None, _without_some(case))
+    elif isinstance(case, list):
         yield from _without_some(case)
-        if isinstance(case, list):
-            for number, piece in enumerate(case):
-                for less in _smaller(piece):
-                    yield [*case[:number], less, *case[number + 1 :]]
+        for number, piece in enumerate(case):
+            for less in _smaller(piece):
+                yield [*case[:number], less, *case[number + 1 :]]
     elif isinstance(case, tuple):
         yield from _without_some(case)
         for number, piece in enumerate(case):

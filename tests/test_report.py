@@ -355,6 +355,9 @@ EVENTS = [TextDelta("ab"), ToolCall(0, "f", "{}")]
         # A case as small as can be.
         (lambda lab: check(lambda case: streamed("", case, read="text")(lab), ["ab" * 20]),
          echo(lambda c: c.replace("a", "")), ["feed('b')", "(smallest case found)"]),
+        # A text whose characters do not matter keeps one of them.
+        (lambda lab: check(lambda case: streamed(["x"], [case])(lab), ["ab" * 20]),
+         echo(lambda c: ""), ["feed('b')", "(smallest case found)"]),
     ],
 )  # fmt: skip
 def test_a_failure_in_words(test, classes, said):

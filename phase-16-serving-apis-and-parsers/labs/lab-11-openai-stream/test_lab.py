@@ -137,14 +137,20 @@ def run(lab, calls, *, read=news_of, head=HEAD, **options):
 def understood(trace, read=news_of):
     """The trace, with the contents of the frames in place of their bytes."""
     outputs = trace.outputs
-    bytes_only = [output if type(output) is bytes else b"" for output in outputs]
     if any(type(output) is not bytes for output in outputs):
-        expect(outputs, bytes_only, trace)
+        expect(outputs, [*map(in_bytes, outputs)], trace)
     said = ([read(payload) for payload in payloads(output)] for output in outputs)
     trace.steps[:] = [
         step._replace(result=one) for step, one in zip(trace.steps, said, strict=True)
     ]
     return trace
+
+
+def in_bytes(output):
+    """The output as the bytes of a frame; b"" if it is not text."""
+    if isinstance(output, str):
+        return output.encode("utf-8", "replace")
+    return output if type(output) is bytes else b""
 
 
 def begun(news):

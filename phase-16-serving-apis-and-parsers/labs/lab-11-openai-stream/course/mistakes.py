@@ -888,6 +888,16 @@ def every_line_feed_skipped(lab):
 
 
 @mistake(task=4)
+def only_two_line_feeds(lab):
+    """An event ends only at two line feeds in a row.
+
+    The empty line that ends an event may end with CR, LF or CR LF, as every line may.
+    """
+    lines = reads(lab, b"data: a\rdata: b\n\n") == ["a\nb"]
+    return lines and reads(lab, b"data: a\r\r") == []
+
+
+@mistake(task=4)
 def only_line_feeds(lab):
     """Lines end with LF only: a CR stays in the data, or CR alone ends nothing.
 
@@ -1035,7 +1045,7 @@ def mark_is_kept(lab):
 
 @mistake(task=4)
 def every_mark_goes(lab):
-    """A byte order mark is removed anywhere, not only before the first line.
+    """A byte order mark is also removed elsewhere, not only before the first line.
 
     Later it is a character like any other, or part of the name of a field.
     """
