@@ -1,8 +1,10 @@
 """The set-up before anything is installed. The network is not used: pip is replaced by a stub."""
 
 import ast
+import hashlib
 import importlib.util
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -25,6 +27,7 @@ def bootstrap(tmp_path, monkeypatch):
     (tmp_path / "requirements").mkdir()
     (tmp_path / "requirements" / "core.txt").write_text("one")
     venv = tmp_path / ".venv"
+    purelib = venv / "lib/python3.99/site-packages"
     for name, value in (("ROOT", tmp_path), ("VENV", venv), ("PYTHON", venv / "bin" / "python"),
                         ("UNFINISHED", venv / ".unfinished")):  # fmt: skip
         monkeypatch.setattr(module, name, str(value))
@@ -40,11 +43,12 @@ def bootstrap(tmp_path, monkeypatch):
             return 1
         if kind == "venv":
             (venv / "bin").mkdir()
+            purelib.mkdir(parents=True)
             (venv / "bin" / "python").write_text("")
         return 0
 
     monkeypatch.setattr(module.subprocess, "call", call)
-    monkeypatch.setattr(module.subprocess, "check_output", lambda command: f"{venv}\n".encode())
+    monkeypatch.setattr(module.subprocess, "check_output", lambda command: f"{purelib}\n".encode())
     return module
 
 
@@ -69,6 +73,84 @@ def test_a_killed_set_up_starts_afresh(bootstrap):
     os.remove(bootstrap.PYTHON)
     assert bootstrap.main("core") == 0
     assert bootstrap.calls[-3:] == ["check", "venv", "pip"]
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A folder with a real `.venv`, in which pip has installed a script."""
+    folder = tmp_path / "course"
+    for path in ("labkit/student", "requirements"):
+        (folder / path).mkdir(parents=True)
+    shutil.copy(SOURCE, folder / "labkit/student")
+    (folder / "labkit/__init__.py").write_text("")
+    (folder / "requirements/core.txt").write_text("one")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / ".venv"], check=True)
+    (purelib,) = folder.glob(".venv/lib/python3*/site-packages")
+    line = f"import sys; sys.path.append({str(folder)!a})\n"
+    (purelib / "mini_vllm_labs.pth").write_text(line)
+    script = folder / ".venv/bin/pytest"
+    script.write_text(f"#!{folder}/.venv/bin/python\nimport labkit; print(labkit.__file__)\n")
+    script.chmod(0o755)
+    (folder / f".venv/.installed-core-{hashlib.sha256(b'one').hexdigest()[:16]}").touch()
+    return folder
+
+
+def set_up(folder):
+    command = [sys.executable, "-I", "labkit/student/bootstrap.py", "core"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def runs(folder):
+    """Return the labkit that runs: with `.venv`'s Python, its script, and after `activate`."""
+    code = "import labkit; print(labkit.__file__)"
+    python = [folder / ".venv/bin/python", "-P", "-c", code]
+    activated = ["sh", "-c", '. .venv/bin/activate && pytest && cd "$VIRTUAL_ENV" && pwd']
+    env = {"PATH": os.environ["PATH"], "PYTHONIOENCODING": "utf-8"}
+    out = [
+        subprocess.check_output(command, cwd=folder, env=env, encoding="utf-8").splitlines()
+        for command in (python, [folder / ".venv/bin/pytest"], activated)
+    ]
+    return [Path(line) for lines in out for line in lines]
+
+
+def test_a_copied_or_moved_folder_runs_its_own_code(course, tmp_path):
+    copy, moved = tmp_path / "a cöpy's", tmp_path / "moved"
+    assert set_up(course) == []
+    shutil.copytree(course, copy, symlinks=True)
+    for folder in (copy, moved):
+        if folder == moved:
+            copy.rename(moved)
+        (line,) = set_up(folder)
+        assert line.startswith("This folder was copied or moved")
+        assert set_up(folder) == []
+        assert runs(folder) == [folder / "labkit/__init__.py"] * 3 + [folder / ".venv"]
+    assert set_up(course) == []
+    assert runs(course) == [course / "labkit/__init__.py"] * 3 + [course / ".venv"]
+
+
+def test_a_venv_that_cannot_be_changed_is_set_up_anew(bootstrap, tmp_path, capsys):
+    purelib = tmp_path / ".venv/lib/python3.99/site-packages"
+    bootstrap.main("core")
+    elsewhere = "import sys; sys.path.append('/elsewhere')\n"
+    # Another machine may have another Python.
+    purelib.parent.rename(purelib.parents[1] / "python3.98")
+    (purelib.parents[1] / "python3.98/site-packages/mini_vllm_labs.pth").write_text(elsewhere)
+    capsys.readouterr()
+    assert bootstrap.main("core") == 0
+    assert bootstrap.calls == ["check", "venv", "pip"] * 2
+    assert capsys.readouterr().out.splitlines()[1].startswith("Setting up .venv")
+    # A link may lead to a `.venv` that is in use elsewhere.
+    shared = tmp_path / "shared"
+    (tmp_path / ".venv").rename(shared)
+    (tmp_path / ".venv").symlink_to(shared)
+    path_file = shared / purelib.relative_to(tmp_path / ".venv") / "mini_vllm_labs.pth"
+    path_file.write_text(elsewhere)
+    assert bootstrap.main("core") == 0
+    assert bootstrap.calls == ["check", "venv", "pip"] * 3
+    assert not (tmp_path / ".venv").is_symlink()
+    assert path_file.read_text() == elsewhere
 
 
 def test_missing_venv_module_or_old_python_says_what_to_install(bootstrap, monkeypatch, capsys):

@@ -3,10 +3,16 @@
 It runs before anything is installed, on any Python that the machine has, so it uses only old syntax
 and the standard library. A finished set-up leaves a stamp named after the
 lock file's content; a set-up that was killed leaves a mark, and the next call begins again.
+
+`.venv` has the path of its folder in it. If the folder has been copied or moved, the next call
+changes these paths, or else the copy would run the code of the original.
 """
 
+import glob
 import hashlib
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +23,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 VENV = os.path.join(ROOT, ".venv")
 PYTHON = os.path.join(VENV, "bin", "python")
 UNFINISHED = os.path.join(VENV, ".unfinished")
+PATH_FILE = "mini_vllm_labs.pth"
+# The first lines of a script that pip installed, in either of its two forms.
+HEADER = re.compile(rb"#!(/bin/sh\n'''exec' )?.*/\.venv/bin/python.*\n(?(1)' '''\n)")
 
 
 def main(group):
@@ -27,9 +36,11 @@ def main(group):
     with open(lock, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()[:16]
     stamp = os.path.join(VENV, ".installed-{}-{}".format(group, digest))
-    if os.path.exists(stamp) and os.path.exists(PYTHON):
+    if os.path.exists(stamp) and os.path.exists(PYTHON) and not _is_of_another_folder():
         return 0
     with _set_up_lock():
+        if _is_of_another_folder():
+            _adopt()
         if os.path.exists(stamp) and os.path.exists(PYTHON):
             return 0
         return _install(lock, stamp)
@@ -101,13 +112,70 @@ def _has_venv():
     return False
 
 
-def _write_path_file():
-    """Make the repository importable from anywhere inside the environment."""
+def _is_of_another_folder():
+    """Whether `.venv` was set up in another folder: its path file names that folder."""
+    pattern = os.path.join(glob.escape(VENV), "lib", "python3*", "site-packages", PATH_FILE)
+    for path in glob.glob(pattern):
+        with open(path) as file:
+            if file.read() != _path_line():
+                return True
+    return False
+
+
+def _adopt():
+    """Change the paths in a `.venv` from another folder, or remove it if that is not possible."""
+    if os.path.islink(VENV):
+        print("The .venv here is a link to another folder's, so this folder gets one of its own.")
+        os.remove(VENV)
+        return
+    print(
+        "This folder was copied or moved, so .venv is changed to run this folder's code.",
+        flush=True,
+    )
+    try:
+        # Python may be another version here, if the folder was moved to another machine.
+        adopted = os.path.exists(_path_file()) and _write_scripts()
+    except (OSError, subprocess.CalledProcessError):
+        adopted = False
+    if adopted:
+        _write_path_file()
+    else:
+        shutil.rmtree(VENV, ignore_errors=True)
+
+
+def _write_scripts():
+    """Write this folder's path into `.venv/bin`; return whether that was possible."""
+    # It writes `activate` and `pyvenv.cfg`.
+    venv = [PYTHON, "-I", "-m", "venv", "--without-pip", VENV]
+    if subprocess.call(venv, stderr=subprocess.DEVNULL) != 0:
+        return False
+    header = "#!/bin/sh\n'''exec' {} \"$0\" \"$@\"\n' '''\n".format(shlex.quote(PYTHON))
+    for entry in os.scandir(os.path.dirname(PYTHON)):
+        if entry.is_file(follow_symlinks=False):
+            with open(entry.path, "rb") as file:
+                script = file.read()
+            old = HEADER.match(script)
+            if old:
+                with open(entry.path, "wb") as file:
+                    file.write(os.fsencode(header) + script[old.end() :])
+    return True
+
+
+def _path_file():
     query = "import sysconfig; print(sysconfig.get_path('purelib'))"
     folder = subprocess.check_output([PYTHON, "-I", "-c", query]).decode().strip()
-    with open(os.path.join(folder, "mini_vllm_labs.pth"), "w") as file:
-        # `site` would decode a plain path in the locale's encoding, which may lack umlauts.
-        file.write("import sys; sys.path.append({})\n".format(ascii(ROOT)))
+    return os.path.join(folder, PATH_FILE)
+
+
+def _path_line():
+    # `site` would decode a plain path in the locale's encoding, which may lack umlauts.
+    return "import sys; sys.path.append({})\n".format(ascii(ROOT))
+
+
+def _write_path_file():
+    """Make the repository importable from anywhere inside the environment."""
+    with open(_path_file(), "w") as file:
+        file.write(_path_line())
 
 
 def _touch(path):
