@@ -113,3 +113,29 @@ def test_each_lab_says_where_its_commands_are_typed():
     for lab in find_labs(ROOT):
         run = lab.readme.read_text(encoding="utf-8").partition("## Run\n")[2].partition("## ")[0]
         assert "Run both in the repository's root." in run
+
+
+def minutes(time):
+    """Return the least and the most minutes of a lab's time, such as `2.5-3 hours`."""
+    span, unit = time.split()
+    least, _, most = span.partition("-")
+    scale = 60 if unit == "hours" else 1
+    return [scale * float(least), scale * float(most or least)]
+
+
+def test_the_hours_of_a_term_are_those_of_its_labs():
+    labs = {lab.number: lab for lab in find_labs(ROOT)}
+    page = (ROOT / "INSTRUCTORS.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| ([^|]+) \| (\d+ to \d+) hours \|$", page, re.MULTILINE)
+    assert len(rows) >= 6
+    for plan, hours in rows:
+        numbers = {*re.findall(r"\b\d\d\b", plan)}
+        for first, last in re.findall(r"(\d\d) to (\d\d)", plan):
+            numbers |= {f"{number:02}" for number in range(int(first), int(last) + 1)}
+        if "core track" in plan:
+            numbers |= {number for number, lab in labs.items() if lab.track == "core"}
+        if plan.startswith("all labs"):
+            numbers = {*labs}
+        times = zip(*(minutes(labs[number].time) for number in numbers), strict=True)
+        least, most = (int(sum(part) / 60 + 0.5) for part in times)
+        assert hours == f"{least} to {most}", plan
