@@ -71,7 +71,11 @@ def grade_all(
 
     def take(key: Key, grade: Grade, left: int) -> None:
         for place in places[key]:
-            grades[place] = replace(grade, student=one_line(submissions[place].student))
+            grades[place] = replace(
+                grade,
+                student=one_line(submissions[place].student),
+                remarks=submissions[place].remark_texts,
+            )
             if on_progress is not None:
                 on_progress(len(grades), len(submissions), grades[place], left)
 
@@ -85,7 +89,7 @@ def grade_all(
         keys = [key for key in places if key not in hits]
         for key, grade in hits.items():
             take(key, grade, len(keys))
-        todo = [replace(submissions[places[key][0]], student="") for key in keys]
+        todo = [replace(submissions[places[key][0]], student="", remarks=()) for key in keys]
         with closing(_run(todo, assignments, mode, jobs, cluster)) as results:
             for left, (place, grade) in zip(count(len(keys) - 1, -1), results, strict=False):
                 if grade.key != keys[place]:

@@ -30,6 +30,8 @@ class Grade:
         tests: the result of each test, the lab's own first.
         doubt: why the score may not be the submission's fault, for people; None if there is no
             doubt.
+        remarks: sentences about the files that were handed in, for their student and the
+            instructor. A ledger does not keep them; each reading of the files makes them.
     """
 
     student: str
@@ -42,6 +44,7 @@ class Grade:
     looks_like: str | None
     tests: tuple[GradedTest, ...]
     doubt: str | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -73,6 +76,7 @@ class Grade:
             "fault": self.fault,
             "looks_like": self.looks_like,
             "doubt": self.doubt,
+            "remarks": [*self.remarks],
             "tests": [_test_to_json(test) for test in self.tests],
         }
 
@@ -85,7 +89,11 @@ class Grade:
         """
         if document["schema"] != SCHEMA:
             raise ValueError(f"the schema is {document['schema']!r}; {SCHEMA!r} is read")
-        facts = {field.name: document[field.name] for field in fields(cls)}
+        facts = {
+            field.name: document[field.name] for field in fields(cls) if field.name != "remarks"
+        }
+        # Grades made before there were remarks have none.
+        facts["remarks"] = tuple(document.get("remarks", ()))
         return cls(**{**facts, "tests": tuple(map(_test_from_json, document["tests"]))})
 
 

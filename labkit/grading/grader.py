@@ -110,6 +110,7 @@ def _graded(
         looks_like=public.mistake.name if public.mistake and run.failing_tasks else None,
         tests=tuple(_tested(test, run, public) for test in _tests(assignment, run)),
         doubt=_doubt(killed, run, public),
+        remarks=submission.remark_texts,
     )
 
 
@@ -178,6 +179,7 @@ def refused(submission: Submission, assignment: Assignment, mode: str, why: str)
         fault=printable(why),
         looks_like=None,
         tests=tuple(replace(test, message=repeatable(why)) for test in tests),
+        remarks=submission.remark_texts,
     )
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
-from labkit.grading.reading.one_student import STARTER, Course, faulty, of_tree
+from labkit.grading.reading.choice import STARTER
+from labkit.grading.reading.one_student import Course, faulty, of_tree
 from labkit.grading.reading.submission import Submission
 from labkit.grading.reading.tree import Refused, read_folder
 from labkit.isolation.mode import choose_mode
@@ -110,10 +111,18 @@ def account(row: GradedTest) -> str:
 
 
 def summary(grade: Grade, lab: Lab) -> str:
-    """Return the text above the tests: the mode, the reason why no test ran, a likely cause."""
+    """Return the text above the tests: the mode, the reason why no test ran, a likely cause, and
+    whether the student should hand in again because a process was killed.
+    """
     lines = [f"{lab.name}, graded in {grade.mode} mode."]
     if grade.fault is not None:
         lines.append(f"No test could run: {grade.fault}.")
+    lines += [f"Remark: {remark}" for remark in grade.remarks]
+    if grade.doubt is not None:
+        lines.append(
+            f"This score is in doubt: {grade.doubt}. Perhaps this machine stopped the process, for "
+            "example for lack of memory. Run the autograder again."
+        )
     for mistake in read_mistakes(lab.path):
         if mistake.name == grade.looks_like:
             lines.append(f"This looks like: {mistake.symptom}")

@@ -158,11 +158,84 @@ def test_a_zip_of_one_folder_is_one_student(tmp_path, data, course, found):
     assert facts(collect([put(tmp_path, {"all.zip": data}) / "all.zip"], course)) == found
 
 
-def test_equal_names_keep_their_suffix_and_equal_students_are_refused(tmp_path):
-    starters = ["a/ada.py", "a/ada/starter.py", "b/ada.py"]
-    put(tmp_path, {**dict.fromkeys(starters, b""), "a/ada.zip": bundle()})
-    names = [one.student for one in collect([tmp_path / "a"], THREE)]
-    assert names == ["ada", "ada.py", "ada.zip"]
+NAMED = b"class StreamingDetokenizer:\n    def feed(self, ids): ...\n"
+EMPTY = b"class Other: ..."
+WHOLE = LAB03.solution.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("files", "student", "source", "remark"),
+    [
+        # Canvas: two attachments; the name decides, and the second number is the file's.
+        ({"adal_11_900_starter.py": NAMED, "adal_11_901_notes.txt": b"n"},
+         "adal_11_900_starter", NAMED, "starter.py was graded; notes.txt was not"),
+        ({"adal_LATE_11_900_notes.pdf": b"n", "adal_LATE_11_901_starter-1.py": NAMED},
+         "adal_LATE_11_901_starter-1", NAMED, "starter-1.py was graded; notes.pdf was not"),
+        ({"adal_11_900_starter.py": EMPTY, "adal_11_901_work.py": NAMED, "adal_11_text.html": b""},
+         "adal_11_900_starter", EMPTY, "starter.py was graded; work.py and adal_11_text.html were"),
+        ({"anon_aB3dE_900_a.py": EMPTY, "anon_aB3dE_901_b.py": NAMED},
+         "anon_aB3dE_901_b", NAMED, "b.py was graded; a.py was not"),
+        ({"adal_11_9_starter.py": NAMED, "adal_11_10_starter.py": NAMED + b"#"},
+         "adal_11_10_starter", NAMED + b"#",
+         "adal_11_10_starter.py and adal_11_9_starter.py may each be the file to grade. "),
+        # Moodle: a text beside a file, and files without folders.
+        ({"Ada L_7_assignsubmission_file/starter.py": NAMED,
+          "Ada L_7_assignsubmission_onlinetext/onlinetext.html": b"see file"},
+         "Ada L_7_assignsubmission_file", NAMED,
+         "Ada L_7_assignsubmission_file was graded; Ada L_7_assignsubmission_onlinetext was not"),
+        ({"Ada L_7_assignsubmission_file/starter.py": NAMED,
+          "Ada L_7_assignsubmission_file/notes.txt": b""},
+         "Ada L_7_assignsubmission_file", NAMED, "starter.py was graded; notes.txt was not"),
+        # By hand: names are the same without suffixes and copies.
+        ({"jan/starter.py": NAMED, "jan.zip": zipped({"starter.py": NAMED})}, "jan", NAMED,
+         "jan.zip was graded; jan was not"),
+        ({"kim.py": EMPTY, "kim/starter.py": NAMED}, "kim", NAMED,
+         "kim was graded; kim.py was not"),
+        ({"kim.py": WHOLE, "kim (1).py": WHOLE + b"#"}, "kim", WHOLE + b"#",
+         "kim (1).py and kim.py may each be the file to grade. kim (1).py was graded; kim.py was "
+         "not: hand in one file named starter.py"),
+        ({"kim.py": NAMED, "kim (1).py": NAMED}, "kim", NAMED, "kim (1).py was graded; kim.py was"),
+        ({"kim (1).py": NAMED}, "kim", NAMED, None),
+        ({"kim.py": NAMED, "kim.txt": b"", "b.o.b/starter.py": b"b"}, "kim", NAMED,
+         "kim.py was graded; kim.txt was not"),
+        ({"kim.py": NAMED, "kim.zip": b"damaged"}, "kim", NAMED, "kim.py was graded; kim.zip was"),
+        # In a student's folder.
+        ({"kim/starter (1).py": NAMED}, "kim", NAMED, None),
+        ({"kim/starter.py": NAMED, "kim/starter (1).py": WHOLE}, "kim", WHOLE,
+         "starter (1).py was graded; starter.py was not"),
+        ({"kim/starter.py": WHOLE, "kim/starter (2).py": WHOLE + b"#"}, "kim", WHOLE + b"#",
+         "starter (2).py and starter.py may each be the file to grade."),
+        ({"kim/one.py": EMPTY, "kim/two.py": NAMED}, "kim", NAMED, "two.py was graded; one.py was"),
+        ({"kim/starter.py.txt": NAMED}, "kim", NAMED,
+         "starter.py.txt was graded; hand it in as starter.py, without .txt"),
+        ({"kim_1_2_starter.py.txt": NAMED}, "kim_1_2_starter", NAMED, "starter.py.txt was graded"),
+        ({"kim/starter.py": NAMED, "kim/README.md": b"", "kim/test_lab.py": b""}, "kim", NAMED,
+         None),
+        ({f"kim/{LAB03.name}/starter.py": NAMED, f"kim/old/{LAB03.name}/starter.py": WHOLE}, "kim",
+         NAMED, None),
+        ({"kim/a.zip": zipped({"starter.py": NAMED}), "kim/essay.py": EMPTY}, "kim", NAMED,
+         "a.zip was graded; essay.py was not"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_zip", [False, True])
+def test_several_files_of_a_student_are_one_submission(
+    tmp_path, files, student, source, remark, is_zip
+):
+    files = {**files, "zoe.py": b"z"}
+    put(tmp_path, {"all.zip": zipped(files)} if is_zip else {f"all/{n}": files[n] for n in files})
+    found = collect([tmp_path / ("all.zip" if is_zip else "all")], THREE)
+    (own,) = (one for one in found if one.student not in ("zoe", "b.o.b"))
+    assert (own.student, own.sources, own.fault) == (student, {LAB03.name: source}, None)
+    if remark is None:
+        assert own.remarks == ()
+    else:
+        (text,) = own.remark_texts
+        assert remark in text
+        assert own.remarks[0].is_doubt == ("may each be" in text)
+
+
+def test_equal_students_of_two_paths_are_refused(tmp_path):
+    put(tmp_path, dict.fromkeys(["a/ada.py", "b/ada.py"], b""))
     with pytest.raises(UsageError, match=r"2 submissions for lab-03.* are called 'ada'"):
         collect([tmp_path / "a", tmp_path / "b"], THREE)
 
@@ -315,13 +388,16 @@ def test_a_folder_of_too_many_files_is_not_listed_to_its_end(tmp_path, monkeypat
     assert found == {"ada": "it has more than 20 files", "bob": "b"}
 
 
-def test_among_several_sources_nothing_is_guessed(tmp_path):
+def test_a_source_that_is_not_there_or_among_very_many_is_a_fault(tmp_path):
     both = [f"bob/{name}/{LAB03.name}/starter.py" for name in "ab"]
-    others = ["ada/one.py", "ada/two.py", "cy/notes.txt", f"dee/labs/{LAB02.name}/starter.py"]
-    put(tmp_path, dict.fromkeys([*both, *others], b""))
-    found = {one.student: one.fault for one in collect([tmp_path], THREE)}
-    assert "several files (one.py, two.py); rename yours to starter.py" in found["ada"]
-    assert found["bob"].startswith(f"both a/{LAB03.name}/starter.py and b/")
+    many = [f"ada/{number:02}.py" for number in range(51)]
+    others = ["cy/notes.txt", f"dee/labs/{LAB02.name}/starter.py"]
+    put(tmp_path, {name: name.encode() for name in [*both, *many, *others]})
+    submissions = {one.student: one for one in collect([tmp_path], THREE)}
+    found = {name: one.fault for name, one in submissions.items()}
+    assert "several files (00.py, 01.py); rename yours to starter.py" in found["ada"]
+    assert found["bob"] is None
+    assert submissions["bob"].remarks[0].is_doubt
     assert found["cy"] == found["dee"] == "it contains no starter.py of this lab"
 
 

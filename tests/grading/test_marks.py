@@ -13,11 +13,11 @@ from labkit.course.lab import find_labs
 from labkit.errors import UsageError
 from labkit.grading.ledger import Ledger
 from labkit.grading.marks.csv_files import read_csv
-from labkit.grading.marks.entry_name import short_names
 from labkit.grading.marks.late import read_rule, read_time, read_times
 from labkit.grading.marks.marking import MarkOptions, read_markings
 from labkit.grading.marks.roster import read_roster
 from labkit.grading.marks.students import Students
+from labkit.grading.reading.entry_name import short_names
 from labkit.grading.reports.gradebooks import canvas_csv, check_roster, moodle_csv
 
 LAB = "lab-90-pairs"

@@ -70,6 +70,7 @@ class Account:
         mark: the mark, if it can differ from the score.
         lines: the sum that makes the mark.
         fault: why no test could run, or "".
+        remarks: sentences about the files that were handed in.
         tasks: the points by task.
         hidden: the number of tests that are not shown, and their points; None if all are shown.
         looks_like: the common mistake that the code shows, or "".
@@ -85,6 +86,7 @@ class Account:
     mark: str
     lines: tuple[str, ...]
     fault: str
+    remarks: tuple[str, ...]
     tasks: tuple[TaskPoints, ...]
     hidden: TaskPoints | None
     looks_like: str
@@ -115,6 +117,7 @@ def account_of(grade: Grade, lab: Lab, name: str, mark: Mark | None) -> Account:
         mark="" if mark is None else plain(mark.total),
         lines=() if mark is None else tuple(mark.lines()),
         fault=grade.fault or "",
+        remarks=grade.remarks,
         tasks=tuple(
             _points([test for test in visible if test.task == task.number], task.number, task.title)
             for task in lab.tasks

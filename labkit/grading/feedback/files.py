@@ -1,7 +1,7 @@
 """Feedback as files, named so that the platform that gave the submissions takes them back.
 
 All files are in one folder, or in a zip that is ready to upload. Moodle and Canvas find the student
-by the numbers in the name, see `labkit.grading.marks.entry_name`; the text before the numbers is
+by the numbers in the name, see `labkit.grading.reading.entry_name`; the text before the numbers is
 for people. Students choose their names, so file names are made safe: they never contain a path, and
 are neither hidden nor reserved on some system. No two are equal on a system that ignores capitals.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from labkit.errors import UsageError
-from labkit.grading.marks.entry_name import read_entry_name
+from labkit.grading.reading.entry_name import read_entry_name
 
 OPTION = "--feedback"
 _FEEDBACK_NAME = re.compile(r".+_feedback-(lab-[0-9]{2})(-[0-9]+)?\.(html|txt)", re.DOTALL)

@@ -46,6 +46,8 @@ def text(account: Account) -> str:
     lines.append("")
     if account.fault:
         lines += [*_wrapped(f"No test could run: {account.fault}"), ""]
+    for remark in account.remarks:
+        lines += [*_wrapped(f"Remark: {remark}"), ""]
     for task in account.tasks:
         lines += _wrapped(
             f"Task {task.number} ({task.title}): {task.passed} of {task.tests} tests, "

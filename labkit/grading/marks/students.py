@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from labkit.errors import UsageError
-from labkit.grading.marks.entry_name import read_entry_name
 from labkit.grading.marks.roster import OPTION, Person, Roster, folded, words_of
+from labkit.grading.reading.entry_name import read_entry_name
 
 _MOST_NAMED = 10
 # By form of a roster, the platform whose zip of submissions uses the same numbers.

@@ -1,37 +1,43 @@
 """From the paths that an instructor names to submissions, whatever the content of the paths.
 
 A path is a `starter.py`, a lab's folder, one student's folder or zip (a bundle, a checkout, or just
-the file), or a folder or zip with one such entry per student. The name of the entry is the name of
-the student; the name in a bundle is only a claim, and is not used. Nothing is unpacked to disk.
+the file), or a folder or zip with such entries of each student. The name of the entry is the name
+of the student; the name in a bundle is only a claim, and is not used. Nothing is unpacked to disk.
+
+Several entries are one student's if a platform's number in them is the same, or if their names are
+the same without suffixes and without the ` (1)` of a second download: `kim.py`, `kim (1).py` and
+`kim/`. Which of them is graded is up to `labkit.grading.reading.choice`.
 
 One path is for one lab: the lab in `Course.lab`, else the lab in the path's own name, else the lab
 on which all of its content agrees. So a student cannot move a submission to another lab.
 """
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
+from labkit.grading.reading.choice import NOTEBOOK, STARTER, SUFFIXES, TEXT_SUFFIX, chosen
+from labkit.grading.reading.entry_name import read_entry_name
 from labkit.grading.reading.one_student import (
     MANIFEST,
-    NOTEBOOK,
-    STARTER,
-    SUFFIXES,
     Course,
     faulty,
     is_submission,
     of_file,
     of_tree,
 )
-from labkit.grading.reading.submission import Submission, one_line
+from labkit.grading.reading.submission import Submission
 from labkit.grading.reading.tree import Refused, Tree, file_tree, is_junk, read_folder
 from labkit.grading.reading.zips import read_zip
 
 MOST_COHORT_BYTES = 2 << 30
+# A browser's mark of a second download, and a system's of a second copy.
+_COPY = re.compile(r" ?\([0-9]{1,3}\)$")
 
 
 def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
@@ -124,12 +130,13 @@ def _is_submission_folder(folder: Path, course: Course) -> bool:
 def _in_folder(folder: Path, course: Course, hint: Lab | None) -> Iterator[Submission]:
     entries = [entry for entry in os.scandir(folder) if not is_junk(entry.name)]
     kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
-    for name, student in sorted(_students(kinds).items()):
-        lab = hint or course.lab_of(name)
+
+    def read(student: str, name: str, lab: Lab | None) -> Submission:
         if kinds[name]:
-            yield _of_folder(student, folder / name, course, lab)
-        else:
-            yield of_file(student, name, file_tree(folder / name, name), course, lab)
+            return _of_folder(student, folder / name, course, lab)
+        return of_file(student, name, file_tree(folder / name, name), course, lab)
+
+    yield from _by_student(kinds, read, course, hint)
 
 
 def _of_folder(student: str, folder: Path, course: Course, hint: Lab | None) -> Submission:
@@ -153,12 +160,13 @@ def _in_zip(student: str, tree: Tree, course: Course, hint: Lab | None) -> Itera
         yield of_tree(student, tree, course, hint)
         return
     kinds = {top: top in tree.folders for top in tree.tops()}
-    for top, student in _students(kinds).items():
-        lab = hint or course.lab_of(top)
+
+    def read(student: str, top: str, lab: Lab | None) -> Submission:
         if kinds[top]:
-            yield of_tree(student, tree.below(top), course, lab)
-        else:
-            yield of_file(student, top, tree, course, lab)
+            return of_tree(student, tree.below(top), course, lab)
+        return of_file(student, top, tree, course, lab)
+
+    yield from _by_student(kinds, read, course, hint)
 
 
 def _unwrapped(tree: Tree, course: Course) -> Tree:
@@ -171,19 +179,67 @@ def _unwrapped(tree: Tree, course: Course) -> Tree:
     return inner if len(many) > 1 and not is_submission(inner, course) else tree
 
 
-def _students(kinds: dict[str, bool]) -> dict[str, str]:
-    """Return entry -> student; suffixes are dropped if the names still differ without them.
+def _by_student(
+    kinds: Mapping[str, bool],
+    read: Callable[[str, str, Lab | None], Submission],
+    course: Course,
+    hint: Lab | None,
+) -> Iterator[Submission]:
+    """Yield the submission of each student whose entries these are.
+
+    Args:
+        kinds: entry -> whether it is a folder.
+        read: returns the submission in an entry, from the student, the entry and the lab.
+        course: the course that the entries are read against.
+        hint: the lab that other names point to, or None.
+    """
+    for key, names in _entries_of(kinds).items():
+        options = {
+            name: read(_student(key, name, kinds), name, hint or course.lab_of(name))
+            for name in names
+        }
+        yield chosen(options, hint or _lab_in(options.values(), course))
+
+
+def _lab_in(options: Iterable[Submission], course: Course) -> Lab | None:
+    names = {option.lab for option in options} - {""}
+    return next((lab for lab in course.labs if {lab.name} == names), None)
+
+
+# A student: the platform, and the number there or the name.
+_Key = tuple[str, str]
+
+
+def _entries_of(kinds: Mapping[str, bool]) -> dict[_Key, list[str]]:
+    """Return the entries of each student.
 
     Args:
         kinds: entry -> whether it is a folder.
     """
-    short = {name: name if kinds[name] else _without_suffix(name) for name in kinds}
-    counts = Counter(short.values())
-    return {
-        name: one_line(student if counts[student] == 1 else name) for name, student in short.items()
-    }
+    keys: dict[str, _Key] = {}
+    for name in kinds:
+        parts = read_entry_name(_stem(name, kinds))
+        plain = name if kinds[name] else _COPY.sub("", _stem(name, kinds)) or name
+        keys[name] = (parts.platform, parts.id) if parts.platform else ("", plain)
+    known = {*keys.values()}
+    entries: dict[_Key, list[str]] = {}
+    for name in sorted(kinds):
+        # A file of another kind is a student's own only beside the student's code.
+        beside = "", name.rpartition(".")[0]
+        key = beside if keys[name] == ("", name) and beside in known else keys[name]
+        entries.setdefault(key, []).append(name)
+    return entries
 
 
-def _without_suffix(name: str) -> str:
-    stem, dot, suffix = name.rpartition(".")
-    return stem if dot + suffix.lower() in (*SUFFIXES, NOTEBOOK) and stem else name
+def _student(key: _Key, name: str, kinds: Mapping[str, bool]) -> str:
+    """Return the student's name; feedback needs the platform's own name of the entry."""
+    platform, plain = key
+    return _stem(name, kinds) if platform else plain
+
+
+def _stem(name: str, kinds: Mapping[str, bool]) -> str:
+    if kinds[name]:
+        return name
+    suffixes = (TEXT_SUFFIX, *SUFFIXES, NOTEBOOK)
+    suffix = next((end for end in suffixes if name.lower().endswith(end)), "")
+    return name[: len(name) - len(suffix)] or name

@@ -13,19 +13,28 @@ from typing import NamedTuple
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
-from labkit.grading.reading.submission import Submission, one_line
+from labkit.grading.reading.choice import (
+    NOTEBOOK,
+    STARTER,
+    TEXT_SUFFIX,
+    chosen,
+    is_code,
+    is_named,
+    left_out,
+)
+from labkit.grading.reading.entry_name import read_entry_name
+from labkit.grading.reading.submission import Remark, Submission, one_line
 from labkit.grading.reading.tree import Refused, Tree
 from labkit.grading.reading.zips import read_zip
 from labkit.running.reporting.showing import printable
 from labkit.running.source import MOST_SOURCE_BYTES
 from mini_vllm.text.whole_json import load_json
 
-STARTER = "starter.py"
 MANIFEST = "submission.json"
-SUFFIXES = (".py", ".zip")
-NOTEBOOK = ".ipynb"
 MOST_ZIP_BYTES = 8 << 20
 _MOST_MANIFEST_BYTES = 64 << 10
+# The most files among which one is chosen.
+_MOST_OPTIONS = 50
 _SCHEMA = "labkit/submission/v1"
 
 
@@ -89,9 +98,9 @@ def of_file(student: str, name: str, tree: Tree, course: Course, hint: Lab | Non
             return _of_tree(student, inner, course, hint, may_open=False)
         if name.lower().endswith(NOTEBOOK):
             raise Refused(_notebook(name))
-        if not name.lower().endswith(".py") and name in tree.files:
+        if not is_code(name) and name in tree.files:
             raise Refused(f"{name} is neither a .py file nor a zip nor a folder")
-        return _of_source(student, hint, tree.read(name, MOST_SOURCE_BYTES))
+        return _of_source(student, hint, name, tree)
     except Refused as error:
         return faulty(student, hint, str(error))
 
@@ -109,10 +118,17 @@ def faulty(student: str, lab: Lab | None, why: str) -> Submission:
     return Submission(one_line(student), "" if lab is None else lab.name, {}, printable(why))
 
 
-def _of_source(student: str, lab: Lab | None, source: bytes) -> Submission:
+def _of_source(student: str, lab: Lab | None, path: str, tree: Tree) -> Submission:
     # Without a lab, the caller must determine the lab.
     name = "" if lab is None else lab.name
-    return Submission(one_line(student), name, {name: source})
+    sources = {name: tree.read(path, MOST_SOURCE_BYTES)}
+    if lab is not None:
+        sources |= _parts(tree, path, lab)
+    remarks: tuple[Remark, ...] = ()
+    if path.lower().endswith(TEXT_SUFFIX):
+        own = read_entry_name(path).file or path
+        remarks = (Remark(f"{own} was graded; hand it in as {STARTER}, without .txt"),)
+    return Submission(one_line(student), name, sources, remarks=remarks, place=path)
 
 
 def _of_tree(
@@ -124,17 +140,32 @@ def _of_tree(
         tree = tree.below(tree.tops()[0])
     if MANIFEST in tree:
         return _of_bundle(student, tree, course)
-    path, lab = _place(tree, course, hint)
-    if path.lower().endswith(".zip"):
-        if not may_open:
-            raise Refused(f"{path} is a zip in a zip; hand in one zip")
-        return of_file(student, path, tree, course, hint)
-    submission = _of_source(student, lab, tree.read(path, MOST_SOURCE_BYTES))
-    return (
-        submission
-        if lab is None
-        else replace(submission, sources={**submission.sources, **_parts(tree, path, lab)})
-    )
+    paths, lab = _places(tree, course, hint)
+    options = {path: _at(student, path, tree, course, lab, may_open=may_open) for path in paths}
+    submission = chosen(options, lab)
+    left = _left_out(tree, submission.place, lab)
+    if len(options) == 1 and left and submission.place in tree.files:
+        submission = replace(
+            submission, remarks=(*submission.remarks, left_out(submission.place, left))
+        )
+    return submission
+
+
+def _at(
+    student: str, path: str, tree: Tree, course: Course, lab: Lab | None, *, may_open: bool
+) -> Submission:
+    """Return the submission in one file of a tree."""
+    if path.lower().endswith(".zip") and not may_open:
+        return faulty(student, lab, f"{path} is a zip in a zip; hand in one zip")
+    return of_file(student, path, tree, course, lab)
+
+
+def _left_out(tree: Tree, place: str, lab: Lab | None) -> list[str]:
+    """Return the files beside a source at the top of a tree that are not the course's own."""
+    if "/" in place:
+        return []
+    own = set() if lab is None else {path.name for path in lab.path.iterdir()}
+    return [path for path in tree.paths() if path != place and "/" not in path and path not in own]
 
 
 def _parts(tree: Tree, path: str, lab: Lab) -> dict[str, bytes]:
@@ -147,23 +178,23 @@ def _parts(tree: Tree, path: str, lab: Lab) -> dict[str, bytes]:
     return {name: tree.read(at, MOST_SOURCE_BYTES) for name, at in places.items() if at in tree}
 
 
-def _place(tree: Tree, course: Course, hint: Lab | None) -> tuple[str, Lab | None]:
-    """Return the path of the source in a tree without a manifest, and its lab."""
+def _places(tree: Tree, course: Course, hint: Lab | None) -> tuple[list[str], Lab | None]:
+    """Return the paths of the sources among which one is chosen, in a tree without a manifest, and
+    their lab.
+    """
     if STARTER in tree.tops():
-        return STARTER, hint
+        return [STARTER, *_copies(tree)], hint
     by_lab = {lab.name: _starters(tree, lab) for lab in course.labs}
     present = [lab for lab in course.labs if by_lab[lab.name]]
     lab = hint or (present[0] if len(present) == 1 else None)
     if lab is not None and by_lab[lab.name]:
-        first, *others = by_lab[lab.name]
-        if others and others[0].count("/") == first.count("/"):
-            raise Refused(f"both {first} and {others[0]} are in it; keep one of them")
-        return first, lab
+        nearest = by_lab[lab.name][0].count("/")
+        return [path for path in by_lab[lab.name] if path.count("/") == nearest], lab
     if len(present) > 1 and hint is None:
         raise Refused("it has several labs; name the lab to grade, for example --lab 03")
-    sources = [path for path in tree.paths() if path.lower().endswith(SUFFIXES)]
-    if len(sources) == 1 and not present:
-        return sources[0], hint
+    sources = [path for path in tree.paths() if is_code(path)]
+    if 0 < len(sources) <= _MOST_OPTIONS and not present:
+        return sources, hint
     notebooks = [path for path in tree.paths() if path.lower().endswith(NOTEBOOK)]
     if notebooks and not sources:
         raise Refused(_notebook(notebooks[0]))
@@ -171,6 +202,11 @@ def _place(tree: Tree, course: Course, hint: Lab | None) -> tuple[str, Lab | Non
         links = next(iter(sorted(tree.refused.values())), "")
         raise Refused(f"it contains no {STARTER} of this lab" + (f": {links}" if links else ""))
     raise Refused(f"it has several files ({sources[0]}, {sources[1]}); rename yours to {STARTER}")
+
+
+def _copies(tree: Tree) -> list[str]:
+    """Return the files at the top of a tree that are also named as the lab's, `starter (1).py`."""
+    return [path for path in tree.files if "/" not in path and path != STARTER and is_named(path)]
 
 
 def _notebook(path: str) -> str:
@@ -202,7 +238,7 @@ def _of_bundle(student: str, tree: Tree, course: Course) -> Submission:
         sources[name] = tree.read(path, MOST_SOURCE_BYTES)
         if sha256(sources[name]).hexdigest() != manifest.files.get(path):
             raise Refused(f"{path} is not the file that {MANIFEST} lists; make the bundle again")
-    return Submission(one_line(student), lab.name, sources)
+    return Submission(one_line(student), lab.name, sources, place=f"labs/{lab.name}/{STARTER}")
 
 
 class _Manifest(NamedTuple):

@@ -13,6 +13,19 @@ from labkit.running.reporting.showing import in_one_line, printable
 
 
 @dataclass(frozen=True)
+class Remark:
+    """A sentence about a submission, for its student and the instructor.
+
+    Attributes:
+        text: the sentence.
+        is_doubt: whether perhaps another file should have been graded.
+    """
+
+    text: str
+    is_doubt: bool = False
+
+
+@dataclass(frozen=True)
 class Submission:
     """One student's submission for one lab.
 
@@ -22,16 +35,25 @@ class Submission:
         sources: by folder name of a lab, the bytes of its `starter.py`; the one for `lab` is
             graded, the others are its parts.
         fault: why the submission cannot be graded, for people; None if it can be.
+        remarks: what people should know of the choice of its files; no grade depends on them.
+        place: the path of the source for `lab` in the file or folder that was handed in, or "".
     """
 
     student: str
     lab: str
     sources: Mapping[str, bytes] = field(default_factory=dict)
     fault: str | None = None
+    remarks: tuple[Remark, ...] = ()
+    place: str = ""
+
+    @property
+    def remark_texts(self) -> tuple[str, ...]:
+        """The remarks, fit for reports."""
+        return tuple(one_line(remark.text) for remark in self.remarks)
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all submitted files and of the lab's name, as hexadecimal digits."""
+        """The SHA-256 of the sources and of the lab's name, as hexadecimal digits."""
         faults = [] if self.fault is None else [("fault", self.fault)]
         sources = (("source", name, data) for name, data in sorted(self.sources.items()))
         return digest_of(("lab", self.lab), *faults, *sources)

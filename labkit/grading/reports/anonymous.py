@@ -23,10 +23,10 @@ from pathlib import Path
 
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
-from labkit.grading.marks.entry_name import read_entry_name
 from labkit.grading.marks.mark import Mark
 from labkit.grading.marks.roster import folded
 from labkit.grading.marks.students import Student
+from labkit.grading.reading.entry_name import read_entry_name
 from labkit.grading.reports.fitting import fit
 from labkit.running.reporting.explain import GradedTest
 
@@ -86,6 +86,7 @@ class Pseudonyms:
             grade,
             student=self.names[student],
             fault=None if grade.fault is None else self.text(grade.fault, student),
+            remarks=tuple(self.text(remark, student) for remark in grade.remarks),
             tests=tuple(map(without_names, grade.tests)),
         )
 

@@ -13,7 +13,7 @@ from labkit.errors import UsageError
 from labkit.grading.grade import Grade
 from labkit.grading.marks.mark import Mark
 from labkit.grading.marks.marking import Marking, read_markings
-from labkit.grading.marks.students import Student
+from labkit.grading.marks.students import Student, listed
 from labkit.grading.reading.inputs import collect
 from labkit.grading.reading.one_student import Course
 from labkit.grading.reading.submission import Submission, one_line
@@ -94,12 +94,24 @@ class ReportInputs:
                 if lab.name in entries
             }
         self._key = read_key(root / FILE) if options.anonymous else None
+        self._doubtful = [
+            one_line(submission.student)
+            for submission in submissions
+            if any(remark.is_doubt for remark in submission.remarks)
+        ]
 
     @property
     def warnings(self) -> list[str]:
         """Oddities that are not mistakes, for the instructor."""
         named = self._key is None
-        return [text for marking in self._markings for text in marking.warnings(named=named)]
+        texts = [text for marking in self._markings for text in marking.warnings(named=named)]
+        if self._doubtful:
+            texts.append(
+                f"{len(self._doubtful)} handed in several files of which each may be the lab's; "
+                "reports and feedback say which was graded"
+                + (f": {listed(self._doubtful)}" if named else "")
+            )
+        return texts
 
     def of(self, grades: Sequence[Grade]) -> ReportContent:
         """Return the content of reports on these grades."""

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
-from labkit.grading.marks.entry_name import short_names
+from labkit.grading.reading.entry_name import short_names
 from labkit.grading.reports.fitting import fit
 from labkit.grading.reports.json_junit import SCHEMA
 from labkit.running.reporting.explain import WIDTH, GradedTest
@@ -105,6 +105,7 @@ def _checked(grade: Grade) -> Grade:
         texts += [test.name, test.rule, test.message, test.detail, test.for_student]
         if type(test.max_score) is not int:
             raise TypeError("points are not a number")
+    texts += [*grade.remarks]
     texts += [text for text in (grade.fault, grade.looks_like) if text is not None]
     if not all(type(text) is str for text in texts):
         raise TypeError("a text is something else")

@@ -26,6 +26,7 @@ def fit(grade: Grade) -> Grade:
         fault=None if grade.fault is None else _text(grade.fault) or "nothing can be graded",
         looks_like=None if grade.looks_like is None else line(grade.looks_like),
         doubt=None if grade.doubt is None else _text(grade.doubt),
+        remarks=tuple(line(remark, _MOST) for remark in grade.remarks),
         tests=tuple(map(_fit_test, grade.tests)),
     )
 

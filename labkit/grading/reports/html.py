@@ -22,8 +22,8 @@ from markupsafe import Markup
 
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
-from labkit.grading.marks.entry_name import short_names
 from labkit.grading.marks.mark import Mark, plain
+from labkit.grading.reading.entry_name import short_names
 from labkit.grading.reports.charts import KINDS, SHADES, HeatMap, heat_map, histogram, scatter
 from labkit.grading.reports.fitting import fit
 from labkit.grading.reports.similarity import (

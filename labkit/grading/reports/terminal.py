@@ -13,8 +13,8 @@ from rich.text import Text
 
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
-from labkit.grading.marks.entry_name import short_names
 from labkit.grading.marks.mark import Mark, plain
+from labkit.grading.reading.entry_name import short_names
 from labkit.grading.reports.fitting import fit, line
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import WIDTH
@@ -63,6 +63,8 @@ def _print_grade(console: Console, grade: Grade, lab: Lab, marks: Marks | None) 
         console.print(Text(f"No test could run: {grade.fault}\n"))
     else:
         print_tests(console, lab, grade.tests)
+    for remark in grade.remarks:
+        print_wrapped(console, "remark      ", remark)
     if symptom := _symptom(grade, lab):
         print_wrapped(console, "looks like: ", symptom)
     print_score(console, grade.score, grade.max_score)
@@ -131,7 +133,12 @@ def _mode(grade: Grade) -> str:
 
 
 def _note(grade: Grade, lab: Lab) -> str:
-    """Return a short note on a grade: why nothing ran, or a common mistake."""
+    """Return a short note on a grade: why nothing ran, or a common mistake; and any remarks."""
+    texts = [_reason(grade, lab), *map(_short, grade.remarks)]
+    return "; ".join(filter(None, texts))
+
+
+def _reason(grade: Grade, lab: Lab) -> str:
     if grade.doubt is not None:
         return _short(grade.doubt)
     if grade.fault is not None:

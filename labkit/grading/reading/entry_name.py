@@ -1,12 +1,16 @@
 """The name of an entry in a platform's zip, and the facts about the student in it.
 
 - Moodle: `Ada Lovelace_4711_assignsubmission_file`, a folder; `_` or the name of a file may follow.
-  The number is the participant's in this assignment.
+  The number is the participant's in this assignment. A text typed on the page is an entry of its
+  own, `..._assignsubmission_onlinetext`.
 - Canvas: `lovelaceada_4711_90210_starter`, with `_LATE` before the first number or without. The
-  first number is the user's id, the second the file's. Files handed in again end with `-1`.
+  first number is the user's id, the second the file's, so a student with two files has two entries.
+  Files handed in again end with `-1`. A text typed on the page is `lovelaceada_4711_text`, and
+  without names an entry begins with `anon_` and five letters and digits.
 
-When feedback is uploaded, both platforms find the student by these numbers, so the names of
-feedback files contain them as well.
+So the names are made by Moodle's `mod/assign/classes/downloader.php` and by Canvas's
+`lib/content_zipper.rb`. When feedback is uploaded, both platforms find the student by these
+numbers, so the names of feedback files contain them as well.
 """
 
 import re
@@ -15,7 +19,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 _MOODLE = re.compile(r"([^_]*)_([0-9]{1,12})_assign(?:submission|feedback)_[a-z]+(?:_.*)?", re.S)
-_CANVAS = re.compile(r"([^_]*)(?:_LATE)?_([0-9]{1,18})_([0-9]{1,18})(?:_.*)?", re.S)
+_CANVAS = re.compile(
+    r"([^_]*)(_LATE)?_([0-9]{1,18})_(?:([0-9]{1,18})(?:_(.*))?|(?:text|link)(?:\.html)?)", re.S
+)
+_CANVAS_ANONYMOUS = re.compile(r"(LATE_)?anon_([0-9A-Za-z]{5})_([0-9]{1,18})(?:_(.*))?", re.S)
 _LAB = re.compile(r"^lab[-_ ]?[0-9]{1,2}[-_ ]|[-_ ]lab[-_ ]?[0-9]{1,2}$", re.I)
 
 
@@ -28,12 +35,18 @@ class EntryName:
         name: the student's name, as far as the entry contains it.
         id: the student's number on the platform, or "".
         id_part: the part by which the platform finds the student; it ends with `_`.
+        is_late: whether the platform has marked the entry as late; Moodle does not.
+        file: the name of the student's own file, as far as the entry contains it.
+        upload: the number of the file, which is larger for a later one, or 0.
     """
 
     platform: str
     name: str
     id: str
     id_part: str
+    is_late: bool = False
+    file: str = ""
+    upload: int = 0
 
 
 def read_entry_name(student: str) -> EntryName:
@@ -41,7 +54,16 @@ def read_entry_name(student: str) -> EntryName:
     if match := _MOODLE.fullmatch(student):
         return EntryName("moodle", match[1], match[2], f"_{match[2]}_assignsubmission_file_")
     if match := _CANVAS.fullmatch(student):
-        return EntryName("canvas", match[1], match[2], f"_{match[2]}_{match[3]}_")
+        name, late, number, upload, file = match.groups()
+        id_part = f"_{number}_{upload}_" if upload else f"_{number}_"
+        is_late = late is not None
+        return EntryName("canvas", name, number, id_part, is_late, file or "", int(upload or 0))
+    if match := _CANVAS_ANONYMOUS.fullmatch(student):
+        late, code, upload, file = match.groups()
+        id_part = f"_anon_{code}_{upload}_"
+        return EntryName(
+            "canvas", f"anon {code}", code, id_part, late is not None, file or "", int(upload)
+        )
     return EntryName("", _LAB.sub("", student), "", "_")
 
 
