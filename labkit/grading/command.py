@@ -194,12 +194,15 @@ def _run(args: argparse.Namespace, root: Path) -> int:
         on_progress=ProgressLine() if len(submissions) > 1 else None,
     )
     content = inputs.of(grades)
+    changes = inputs.changes(grades)
     # The reports are written first: an error of the terminal costs none of them.
     written: list[Path] = []
     try:
         written.extend(write(options, content, labs))
     finally:
         _show(args, content, by_name, written)
+    for line in changes:
+        print(f"labkit: {line}", file=sys.stderr)
     return GRADED
 
 

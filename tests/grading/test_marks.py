@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -51,7 +52,7 @@ def file(tmp_path):
 
 
 def marking_of(entries, **given):
-    (marking,) = read_markings(MarkOptions(**given), {LAB: entries})
+    (marking,) = read_markings(MarkOptions(**given), {LAB: dict.fromkeys(entries, "5" * 64)})
     return marking
 
 
@@ -281,11 +282,109 @@ def test_a_ledger_keeps_points_until_a_file_has_others(file, tmp_path):
         assert {note["lab"] for note in book.notes("points")} == {LAB}
 
 
+WORKSHEET_TIMES = """\
+Identifier,"Full name",Status,Grade,"Maximum Grade","Last modified (submission)"
+Participant 101,"Ada L","Submitted for grading",,100.00,"Tuesday, 24 November 2026, 12:05 AM"
+Participant 102,Bo,"Submitted for grading",,100.00,"Sunday, November 22, 2026, 11:59 PM"
+Participant 103,Cy,"No submission",,100.00,-
+Participant 104,Di,"Submitted for grading",,100.00,"Monday, 23 November 2026, 12:05 PM"
+"""
+ADA, BO, DI = (f"{name}_assignsubmission_file" for name in ("Ada L_101", "Bo_102", "Di_104"))
+
+
+def test_a_worksheet_says_when_each_student_handed_in_and_a_file_of_times_says_it_better(file):
+    given = {"roster": file(WORKSHEET_TIMES), "due": DUE, "late": "10% per day"}
+    grades = [graded(entry, 80) for entry in (ADA, BO, DI)]
+    marking = marking_of([ADA, BO, DI], **given)
+    assert {n: int(m.late) for n, m in marks_of(marking, *grades).items()} == {
+        "Ada L": 20, "Bo": 0, "Cy": 0, "Di": 10,
+    }  # fmt: skip
+    assert marking.warnings(named=True) == [f"1 on the roster handed in nothing for {LAB}: 'Cy'"]
+    times = file("student,submitted_at\nAda L,2026-11-22T10:00\n", "times.csv")
+    assert not any(m.late for m in marks_of(marking_of([ADA], **given, times=times)).values())
+    with pytest.raises(UsageError, match="write --due as Moodle shows it to you, without offset"):
+        marking_of([ADA], **{**given, "due": f"{DUE}+01:00"})
+    for cell in ("Montag, 23. November 2026, 10:30", "31 November 2026, 10:00", "soon"):
+        text = WORKSHEET_TIMES.replace("Tuesday, 24 November 2026, 12:05 AM", cell)
+        with pytest.raises(UsageError, match=r"line 2: .* is not a time as Moodle writes it"):
+            marking_of([ADA], **{**given, "roster": file(text)})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "1 marked as late in the name by the platform, and no late rule is named: see --late"),
+        ({"times": "bo_2_3_starter,2026-11-22T10:00"}, "without a time: nothing is taken off"),
+        ({"times": "ada_LATE_1_2_starter,2026-11-22T10:00"}, "but in time by --due 2026-11-22T23"),
+        ({"times": "ada_LATE_1_2_starter,2026-11-23T10:00"}, None),
+    ],
+)
+def test_work_that_its_platform_calls_late_is_never_silently_in_time(file, options, words):
+    if options:
+        times = file(f"student,submitted_at\n{options['times']}\nbo_2_3_starter,2026-11-22T10:00\n")
+        options = {"times": times, "due": DUE, "late": "10% per day"}
+    told = [text for text in marking_of(["ada_LATE_1_2_starter", "bo_2_3_starter"], **options)
+            .warnings(named=True) if "late" in text]  # fmt: skip
+    assert len(told) == (words is not None)
+    assert words is None or words in told[0]
+    assert words is None or "'ada_LATE_1_2_starter'" in told[0]
+
+
+def test_a_ledger_keeps_the_rule_and_the_times_until_the_files_are_others(file, tmp_path):
+    ledger = tmp_path / "ledger"
+    rule = {"due": DUE, "late": "10% per day"}
+    times = file("student,submitted_at\nada,2026-11-24T10:00\nbob,2026-11-22T10:00\n")
+
+    def marked(score=80, files="5", **options):
+        entries = {LAB: dict.fromkeys(("ada", "bob"), files * 64)}
+        (marking,) = read_markings(MarkOptions(ledger=ledger, **options), entries)
+        grades = [
+            replace(graded(name, score), submission=files * 64, mode=f"m{score}")
+            for name in ("ada", "bob")
+        ]
+        with Ledger(ledger) as book:
+            for grade in grades[:1]:
+                book.add(grade)
+        marks = marks_of(marking, *grades)
+        return (
+            [int(mark.total) for mark in marks.values()],
+            marking,
+            marking.changes(grades, ledger),
+        )
+
+    assert marked(times=times, **rule)[::2] == ([60, 80], [])
+    size = ledger.stat().st_size
+    assert marked()[::2] == ([60, 80], [])
+    grade_line = max(map(len, ledger.read_bytes().splitlines())) + 1
+    assert ledger.stat().st_size <= size + grade_line
+    # A change is reported with its reason, once.
+    assert marked(score=70)[::2] == ([50, 70], [
+        "ada: 60 -> 50: score 80 -> 70 in test_a (the same files were graded again)",
+        "bob: 80 -> 70: score 80 -> 70 in test_a (the same files were graded again)",
+    ])  # fmt: skip
+    assert marked(score=70)[2] == []
+    assert marked(score=70, due="2026-11-23T23:59", late="10% per day")[2] == [
+        "ada: 50 -> 60: taken off for being late 20 -> 10"
+    ]
+    points = file("student,points,reason\nbob,5,talk\n", "points.csv")
+    assert marked(score=70, points=points)[2] == ["bob: 70 -> 75: points by hand 0 -> 5"]
+    # The old times say nothing about other files.
+    totals, marking, changes = marked(score=90, files="6")
+    assert totals == [80, 95]
+    assert "(other files were handed in)" in changes[0]
+    (told,) = marking.warnings(named=True)
+    assert told.startswith("2 handed in other files since the time in the ledger: see --times")
+
+
 def test_options_that_need_others_say_which(file):
-    with pytest.raises(UsageError, match="--times, --due and --late need each other"):
+    with pytest.raises(UsageError, match="--due and --late need each other"):
         marking_of([], due=DUE)
+    with pytest.raises(UsageError, match="--times needs --due and --late"):
+        marking_of([], times=file("student,submitted_at\n"))
+    with pytest.raises(UsageError, match="--late needs the times of submissions: --times FILE, or"):
+        marking_of([], due=DUE, late="10% per day", roster=file(PLAIN))
     with pytest.raises(UsageError, match="--points is for one lab at a time"):
-        read_markings(MarkOptions(points=file("x\n")), {LAB: [], "lab-91-more": []})
+        read_markings(MarkOptions(points=file("x\n")), {LAB: {}, "lab-91-more": {}})
     with pytest.raises(UsageError, match="--canvas needs --roster FILE with the export of Canvas"):
         check_roster("--canvas", read_roster(file(PLAIN)))
     with pytest.raises(UsageError, match="--moodle needs --roster FILE with the export of Moodle"):

@@ -12,6 +12,7 @@ A rule consists of parts between commas, in any order:
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from labkit.errors import UsageError
 from labkit.grading.marks.csv_files import read_csv
+from labkit.grading.marks.roster import Person, Roster
 
 OPTION = "--late"
 EXAMPLE = "10% per day, at most 50%, 15 min grace"
@@ -29,6 +31,19 @@ _GRACE = re.compile(r"([0-9]{1,4}) ?(min|minutes?|h|hours?|days?) grace")
 _FORMS = (_PER, _MOST, _GRACE)
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _COLUMNS = ("student", "submitted at")
+# The column of Moodle's grading worksheet, `lastmodifiedsubmission` in its language pack, and the
+# cell of a student who handed in nothing.
+WORKSHEET_COLUMN, _NOTHING = "last modified (submission)", ("", "-")
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
+)  # fmt: skip
+# Moodle's `strftimedaydatetime`: `Monday, 23 November 2026, 10:30 AM`; in the American pack the
+# month is before the day.
+_DAY = re.compile(
+    r"(?:[a-z]+,? )?(?:([0-9]{1,2}) ([a-z]+)|([a-z]+) ([0-9]{1,2}),?) ([0-9]{4}),? "
+    r"([0-9]{1,2}):([0-9]{2})(?::[0-9]{2})? ?(am|pm)?"
+)
 
 
 @dataclass(frozen=True)
@@ -127,6 +142,53 @@ def read_time(text: str, where: str) -> datetime:
         raise UsageError(
             f"{where}: {text!r} is not a time; write 2026-11-22T23:59 or 2026-11-22T23:59+01:00"
         ) from None
+
+
+def read_worksheet_times(roster: Roster, due: datetime) -> list[tuple[Person, datetime]]:
+    """Return the times in Moodle's grading worksheet, to the minute.
+
+    Args:
+        roster: the worksheet; another roster has no times.
+        due: the due time.
+
+    Raises:
+        UsageError: a cell is not a time as Moodle writes it in English, or `due` has an offset.
+    """
+    if not has_times(roster):
+        return []
+    if due.tzinfo is not None:
+        raise UsageError(
+            f"--due {due.isoformat()!r} has an offset from UTC, and the times in "
+            f"{roster.table.path} have none: write --due as Moodle shows it to you, without offset"
+        )
+    return [
+        (person, _moodle_time(cell, person.row.place))
+        for person in roster.people
+        if (cell := person.row.cells[WORKSHEET_COLUMN]) not in _NOTHING
+    ]
+
+
+def has_times(roster: Roster | None) -> bool:
+    """Return whether a roster has the times of submissions: Moodle's grading worksheet has them."""
+    return roster is not None and WORKSHEET_COLUMN in roster.table.known
+
+
+def _moodle_time(cell: str, place: str) -> datetime:
+    text = " ".join(cell.lower().split())
+    match = _DAY.fullmatch(text)
+    if match is not None:
+        day, month, month_first, day_second, year, hour, minute, half = match.groups()
+        name = month or month_first
+        number = next((n for n, full in enumerate(_MONTHS, 1) if full.startswith(name)), 0)
+        hours = int(hour) % 12 + 12 * (half == "pm") if half else int(hour)
+        with suppress(ValueError):
+            return datetime(int(year), number, int(day or day_second), hours, int(minute))
+    with suppress(ValueError):
+        return datetime.fromisoformat(cell).replace(tzinfo=None)
+    raise UsageError(
+        f"{place}: {cell!r} is not a time as Moodle writes it in English; export the worksheet in "
+        "English, or remove its column 'Last modified (submission)' and give --times"
+    )
 
 
 def read_times(path: Path, due: datetime) -> list[tuple[str, str, datetime]]:

@@ -72,9 +72,11 @@ class ReportInputs:
     def __init__(
         self, options: ReportOptions, submissions: Sequence[Submission], root: Path
     ) -> None:
-        entries: dict[str, list[str]] = {}
+        entries: dict[str, dict[str, str]] = {}
         for submission in submissions:
-            entries.setdefault(submission.lab, []).append(one_line(submission.student))
+            by_name = entries.setdefault(submission.lab, {})
+            by_name[one_line(submission.student)] = submission.digest
+        self._ledger = options.marks.ledger
         self._markings = read_markings(options.marks, entries)
         for option, path in (("--canvas", options.canvas), ("--moodle", options.moodle)):
             if path is not None and len(entries) > 1:
@@ -112,6 +114,26 @@ class ReportInputs:
                 + (f": {listed(self._doubtful)}" if named else "")
             )
         return texts
+
+    def changes(self, grades: Sequence[Grade]) -> list[str]:
+        """Return each mark that differs from the last grading with the ledger, with the reason.
+
+        Call it once: then the ledger has the new marks.
+        """
+        if self._ledger is None:
+            return []
+        by_lab = {marking.lab: marking.changes(grades, self._ledger) for marking in self._markings}
+        texts = [
+            f"{text} ({lab})" if len(by_lab) > 1 else text
+            for lab, texts in by_lab.items()
+            for text in texts
+        ]
+        if not texts:
+            return []
+        first = f"marks that differ from the last grading with {self._ledger}: {len(texts)}"
+        if self._key is not None:
+            return [f"{first}; grade without --anonymous to see them"]
+        return [first, *texts]
 
     def of(self, grades: Sequence[Grade]) -> ReportContent:
         """Return the content of reports on these grades."""
