@@ -168,7 +168,9 @@ class Host:
                 raise ValueError("a text was expected")
             self._look()
         except WorkerError as error:
-            failure = f"{shown} cannot be imported: {error}"
+            endless = error.kind is ResultKind.TIMEOUT
+            why = "its code outside functions does not end, as in an endless loop; "
+            failure = f"{shown} cannot be imported: {why if endless else ''}{error}"
         except ValueError as error:
             failure = f"its answer has the wrong shape ({error})"
         self._meter.end()

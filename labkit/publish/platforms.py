@@ -14,6 +14,7 @@ from labkit.course.lab import Lab
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
 from labkit.grading.reading.choice import STARTER
+from labkit.grading.reading.contents import with_remark
 from labkit.grading.reading.one_student import Course, faulty, of_tree
 from labkit.grading.reading.submission import Submission
 from labkit.grading.reading.tree import Refused, read_folder
@@ -31,7 +32,7 @@ _PROVISIONAL = (
 def read_upload(folder: Path, lab: Lab, labs: list[Lab]) -> Submission:
     """Return a student's upload for a lab: a file, a bundle, or an unpacked zip of one."""
     try:
-        return of_tree("", read_folder(folder), Course(labs, lab), lab)
+        return with_remark(of_tree("", read_folder(folder), Course(labs, lab), lab), labs)
     except Refused as error:
         return faulty("", lab, str(error))
 

@@ -77,6 +77,14 @@ def test_what_waits_for_one_thing_is_told_once_and_a_fault_alone(lab, grade):
     for told in both(account_of(replace(grade, fault=f"it is a zip {ATTACK}"), lab, "A", None)):
         assert "No test could run: it is a zip" in told
         assert "make hint" not in told
+    # A hint for a task does not help with a file that cannot be imported.
+    broken = [replace(one, kind=ResultKind.LOAD, message="line 3") for one in grade.tests]
+    remarks = ("a.py was graded; b.py was not",)
+    account = account_of(replace(grade, tests=(*broken,), remarks=remarks), lab, "Ada", None)
+    for told in both(account):
+        assert "make hint" not in told
+        assert "make lab N=90 shows the line" in told
+        assert "Remark: a.py was graded; b.py was not" in told
 
 
 def test_names_are_the_platforms_and_no_file_systems(tmp_path):

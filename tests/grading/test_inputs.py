@@ -158,8 +158,8 @@ def test_a_zip_of_one_folder_is_one_student(tmp_path, data, course, found):
     assert facts(collect([put(tmp_path, {"all.zip": data}) / "all.zip"], course)) == found
 
 
-NAMED = b"class StreamingDetokenizer:\n    def feed(self, ids): ...\n"
-EMPTY = b"class Other: ..."
+NAMED = b"class StreamingDetokenizer: utf8_expected_len = 0\n"
+EMPTY = b"StreamingDetokenizer = utf8_expected_len = 0"
 WHOLE = LAB03.solution.read_bytes()
 
 
@@ -232,6 +232,38 @@ def test_several_files_of_a_student_are_one_submission(
         (text,) = own.remark_texts
         assert remark in text
         assert own.remarks[0].is_doubt == ("may each be" in text)
+
+
+ENGINE = LAB03.path.parents[2] / "mini_vllm/text"
+
+
+@pytest.mark.parametrize(
+    ("source", "remark"),
+    [
+        (LAB03.pristine_starter.read_bytes(), None),
+        (b"from x import *\nStreamingDetokenizer = y\nsetattr(z, 'utf8_expected_len', 1)", None),
+        (LAB02.solution.read_bytes(), "This is the file of lab-02, which defines ByteTokenizer: it "
+         "lacks utf8_expected_len and StreamingDetokenizer, which lab-03 asks for"),
+        (b"def utf8_expected_len(byte): ...\n" + LAB02.solution.read_bytes(),
+         "This may be another file: it lacks StreamingDetokenizer, which lab-03 asks for"),
+        ((ENGINE / "utf8.py").read_bytes(),
+         "This looks like the engine's module mini_vllm/text/utf8.py: it lacks Streaming"),
+        (NAMED + (ENGINE / "utf8.py").read_bytes(),
+         "This looks like the engine's module mini_vllm/text/utf8.py"),
+        (b"class StopMatcher:\n    def feed(self): ...\n", "This may be another file: it lacks"),
+        (b"", None),
+    ],
+)  # fmt: skip
+def test_a_source_that_is_not_the_labs_has_a_remark(tmp_path, source, remark):
+    (found,) = collect([put(tmp_path, {"ada.py": source}) / "ada.py"], THREE)
+    assert found.fault is None
+    assert [text.startswith(remark or "?") for text in found.remark_texts] == [True] * bool(remark)
+
+
+def test_no_solution_has_a_remark():
+    for lab in LABS:
+        (found,) = collect([lab.solution], Course(LABS, lab))
+        assert (found.remarks, found.fault) == ((), None)
 
 
 def test_equal_students_of_two_paths_are_refused(tmp_path):
@@ -397,7 +429,7 @@ def test_a_source_that_is_not_there_or_among_very_many_is_a_fault(tmp_path):
     found = {name: one.fault for name, one in submissions.items()}
     assert "several files (00.py, 01.py); rename yours to starter.py" in found["ada"]
     assert found["bob"] is None
-    assert submissions["bob"].remarks[0].is_doubt
+    assert submissions["bob"].remarks[-1].is_doubt
     assert found["cy"] == found["dee"] == "it contains no starter.py of this lab"
 
 

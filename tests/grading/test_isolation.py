@@ -100,6 +100,13 @@ def test_a_limit_ends_the_test(host, monkeypatch, code, limits, kind, message):
     assert message in str(caught.value)
 
 
+def test_an_import_that_does_not_end_is_called_an_endless_loop(host, monkeypatch):
+    monkeypatch.setattr(host_module, "_IMPORT_LIMIT", 0.1)
+    monkeypatch.setattr(host_module, "_TICK_SECONDS", 0.02)
+    failure = host("while True: pass").load()
+    assert "outside functions does not end, as in an endless loop; the test used" in failure
+
+
 def test_what_answers_but_took_too_long_is_late(host, monkeypatch):
     one = host("import time\ndef f():\n while time.process_time() < 0.1: pass")
     monkeypatch.setattr(host_module, "_TICK_SECONDS", 0.02)

@@ -74,7 +74,8 @@ class Account:
         tasks: the points by task.
         hidden: the number of tests that are not shown, and their points; None if all are shown.
         looks_like: the common mistake that the code shows, or "".
-        hints: the command that gives a hint, or "" if every test passed.
+        advice: the command that gives a hint, or that shows the line of an error; "" if every test
+            passed, or if no test could run.
         failed, waiting: the visible tests that did not pass.
     """
 
@@ -90,7 +91,7 @@ class Account:
     tasks: tuple[TaskPoints, ...]
     hidden: TaskPoints | None
     looks_like: str
-    hints: str
+    advice: str
     failed: tuple[Failure, ...]
     waiting: tuple[Waiting, ...]
 
@@ -124,7 +125,7 @@ def account_of(grade: Grade, lab: Lab, name: str, mark: Mark | None) -> Account:
         ),
         hidden=_points(unseen, 0, "") if unseen else None,
         looks_like=_symptom(grade, lab),
-        hints="" if not missed or grade.fault is not None else _hints(missed, lab),
+        advice="" if not missed or grade.fault is not None else _advice(missed, lab),
         failed=tuple(_failed(test) for test in missed if not test.kind.is_waiting),
         waiting=() if grade.fault is not None else _waiting(missed),
     )
@@ -165,6 +166,8 @@ def _symptom(grade: Grade, lab: Lab) -> str:
     return symptoms.get(grade.looks_like or "", "")
 
 
-def _hints(missed: Sequence[GradedTest], lab: Lab) -> str:
+def _advice(missed: Sequence[GradedTest], lab: Lab) -> str:
+    if all(test.kind is ResultKind.LOAD for test in missed):
+        return f"make lab N={lab.number} shows the line"
     task = next((test.task for test in missed if test.task), None)
-    return f"make hint N={lab.number}" + (f" T={task}" if task else "")
+    return f"For a hint: make hint N={lab.number}" + (f" T={task}" if task else "")

@@ -59,8 +59,8 @@ def text(account: Account) -> str:
         )
     if account.looks_like:
         lines += ["", *_wrapped(f"It looks like this mistake: {account.looks_like}")]
-    if account.hints:
-        lines += ["", f"For a hint: {account.hints}"]
+    if account.advice:
+        lines += ["", account.advice]
     for failure in account.failed:
         lines += ["", f"FAIL {failure.name} ({failure.worth})"]
         lines += [f"  {line}" for line in failure.explanation.splitlines()]

@@ -22,6 +22,7 @@ from pathlib import Path
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
 from labkit.grading.reading.choice import NOTEBOOK, STARTER, SUFFIXES, TEXT_SUFFIX, chosen
+from labkit.grading.reading.contents import with_remark
 from labkit.grading.reading.entry_name import read_entry_name
 from labkit.grading.reading.one_student import (
     MANIFEST,
@@ -59,7 +60,9 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
         if len(submissions) == before:
             raise UsageError(f"there is nothing to grade in {path}")
     labs = {submission.lab for submission in submissions} - {""}
-    submissions = [_with_lab(submission, labs) for submission in submissions]
+    submissions = [
+        with_remark(_with_lab(submission, labs), course.labs) for submission in submissions
+    ]
     counts = Counter((submission.lab, submission.student) for submission in submissions)
     for (lab, student), count in counts.items():
         if count > 1:

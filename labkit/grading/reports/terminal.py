@@ -134,7 +134,7 @@ def _mode(grade: Grade) -> str:
 
 def _note(grade: Grade, lab: Lab) -> str:
     """Return a short note on a grade: why nothing ran, or a common mistake; and any remarks."""
-    texts = [_reason(grade, lab), *map(_short, grade.remarks)]
+    texts = [*map(_short, grade.remarks), _reason(grade, lab)]
     return "; ".join(filter(None, texts))
 
 
