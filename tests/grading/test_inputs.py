@@ -19,7 +19,7 @@ from labkit.errors import UsageError
 from labkit.grading.reading import inputs, tree
 from labkit.grading.reading.inputs import collect
 from labkit.grading.reading.one_student import MOST_ZIP_BYTES, Course
-from labkit.grading.reading.tree import Refused, read_folder
+from labkit.grading.reading.tree import MOST_FILES, Refused, read_folder
 from labkit.grading.reading.zips import MOST_DIRECTORY_BYTES, read_zip
 from labkit.running.source import MOST_SOURCE_BYTES
 
@@ -529,6 +529,25 @@ def test_a_zip_in_a_students_zip_or_one_that_is_too_long_is_not_opened(tmp_path)
     assert fault_of(tmp_path / "all") == "inner.zip is a zip in a zip; hand in one zip"
     os.truncate(tmp_path / "all/ada.zip", MOST_ZIP_BYTES + 1)
     assert f"ada.zip has more than {MOST_ZIP_BYTES} bytes" in fault_of(tmp_path / "all")
+
+
+def listing(count):
+    """Return a zip that lists so many files, though its end states no more than 65,535."""
+    one = zipped({".": b""}, zipfile.ZIP_STORED)
+    start, end = one.index(DIRECTORY), one.index(END)
+    rows = one[start:end] * count
+    tail = patched(one[end:], END, 12, len(rows), 4)
+    tail = patched(patched(tail, END, 8, count % 65_536), END, 10, count % 65_536)
+    return one[:start] + rows + tail
+
+
+def test_entries_of_a_zip_are_counted_before_they_are_read(tmp_path, monkeypatch):
+    put(tmp_path, {"all/ada.zip": listing(MOST_FILES + 1), "all.zip": listing(134_261)})
+    monkeypatch.setattr(zipfile, "ZipFile", lambda file: pytest.fail("it is read"))
+    assert fault_of(tmp_path / "all") == "it has more than 20000 files"
+    assert fault_of(tmp_path / "all.zip") == "all.zip cannot be read: it has more than 65535 files"
+    monkeypatch.undo()
+    assert read_zip(io.BytesIO(listing(MOST_FILES)), MOST_FILES).files == {}
 
 
 def test_a_fault_calls_a_file_as_its_author_does(tmp_path):

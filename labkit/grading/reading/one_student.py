@@ -24,7 +24,7 @@ from labkit.grading.reading.choice import (
 )
 from labkit.grading.reading.entry_name import read_entry_name
 from labkit.grading.reading.submission import Remark, Submission, one_line
-from labkit.grading.reading.tree import Refused, Tree
+from labkit.grading.reading.tree import MOST_FILES, Refused, Tree
 from labkit.grading.reading.zips import read_zip
 from labkit.running.reporting.showing import printable
 from labkit.running.source import MOST_SOURCE_BYTES
@@ -94,7 +94,7 @@ def of_file(student: str, name: str, tree: Tree, course: Course, hint: Lab | Non
     """
     try:
         if name.lower().endswith(".zip"):
-            inner = read_zip(io.BytesIO(tree.read(name, MOST_ZIP_BYTES)))
+            inner = read_zip(io.BytesIO(tree.read(name, MOST_ZIP_BYTES)), MOST_FILES)
             return _of_tree(student, inner, course, hint, may_open=False)
         if name.lower().endswith(NOTEBOOK):
             raise Refused(_notebook(name))

@@ -16,24 +16,30 @@ from typing import IO
 from labkit.grading.reading.tree import MOST_DEPTH, Refused, Tree, check_size, is_junk
 
 MOST_DIRECTORY_BYTES = 16 << 20
+# A zip of submissions may have as many entries as a plain zip can state.
+MOST_ENTRIES = 0xFFFF
 _END = struct.Struct("<4s4H2LH")
+# An entry in the list of files, and the lengths of its name, extra field and comment.
+_ENTRY_MARK, _ENTRY_SIZE = b"PK\1\2", 46
+_LENGTHS, _LENGTHS_AT = struct.Struct("<3H"), 28
 _LOCATOR_SIZE = 20
 _LONGEST_COMMENT = 0xFFFF
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED, _UTF8 = 0x1, 0x800
 
 
-def read_zip(file: IO[bytes]) -> Tree:
+def read_zip(file: IO[bytes], most: int = MOST_ENTRIES) -> Tree:
     """Return the tree of a zip.
 
     Args:
         file: the zip; it must stay open as long as the tree is read.
+        most: the most files and folders that it may list.
 
     Raises:
         Refused: the file is not a zip, is damaged, or holds too much to be listed.
         OSError: the disk is at fault, not the zip.
     """
-    _check_directory(file)
+    _check_directory(file, most)
     try:
         archive = zipfile.ZipFile(file)
     except Exception as error:
@@ -62,8 +68,12 @@ def read_zip(file: IO[bytes]) -> Tree:
     return Tree(files, frozenset(folders), refused)
 
 
-def _check_directory(file: IO[bytes]) -> None:
-    """Check the end of a zip, before zipfile builds an object for every entry listed there."""
+def _check_directory(file: IO[bytes], most: int) -> None:
+    """Check the end of a zip, before zipfile builds an object for every entry listed there.
+
+    The number of entries that the end states is at most 65,535 whatever it should be, so the
+    entries are counted.
+    """
     size = file.seek(0, 2)
     file.seek(max(0, size - _END.size - _LONGEST_COMMENT - _LOCATOR_SIZE))
     tail = file.read()
@@ -75,6 +85,20 @@ def _check_directory(file: IO[bytes]) -> None:
     listed = _END.unpack_from(tail, at)[5]
     if listed > MOST_DIRECTORY_BYTES:
         raise Refused(f"its list of files has {listed} bytes; at most {MOST_DIRECTORY_BYTES}")
+    file.seek(max(0, size - len(tail) + at - listed))
+    if _count(file.read(listed), most) > most:
+        raise Refused(f"it has more than {most} files")
+
+
+def _count(directory: bytes, most: int) -> int:
+    """Return how many entries a list of files has, but count only to `most` and one more."""
+    count = place = 0
+    while count <= most and directory.startswith(_ENTRY_MARK, place):
+        if place + _ENTRY_SIZE > len(directory):
+            break
+        place += _ENTRY_SIZE + sum(_LENGTHS.unpack_from(directory, place + _LENGTHS_AT))
+        count += 1
+    return count
 
 
 def _name(entry: zipfile.ZipInfo) -> str:
