@@ -134,6 +134,24 @@ def test_known_sources_are_shown_beside_the_submissions_that_have_them(tmp_path,
     assert data["sources"][str(data["students"].index("2025: eve"))] == invented(79).decode()
 
 
+def test_equal_files_are_one_row_and_unusual_code_is_listed(tmp_path, tiny):
+    (lab,) = find_labs(tiny)
+    grades, sources = made_cohort(6, lab=lab.name)
+    same = [replace(grades[n], submission=grades[0].submission, tests=grades[0].tests)
+            for n in (1, 2)]  # fmt: skip
+    copy = replace(grades[3], student="zoe")
+    sources[copy.submission] = b"# coding: utf-7\nimport os\n" + renamed(
+        sources[grades[0].submission], {"f"}
+    )
+    _, text = page_of(tmp_path, [grades[0], *same, copy, *grades[4:]], sources, [lab])
+    score = grades[0].score
+    assert f"<li>s000, s001, s002 ({score})</li>" in text
+    assert text.count('class="pair"') == 1
+    assert "s000, s001, s002" in text.partition('class="pair"')[2].partition("</details>")[0]
+    assert "<li>zoe: its coding line makes Python read another text: utf-7; uses files" in text
+    assert text.count("<li>s00") == 1
+
+
 def test_a_thousand_submissions_stay_small(tmp_path):
     grades, sources = made_cohort(1000)
     for number, grade in enumerate(grades):

@@ -245,7 +245,7 @@ ENGINE = LAB03.path.parents[2] / "mini_vllm/text"
         (LAB02.solution.read_bytes(), "This is the file of lab-02, which defines ByteTokenizer: it "
          "lacks utf8_expected_len and StreamingDetokenizer, which lab-03 asks for"),
         (b"def utf8_expected_len(byte): ...\n" + LAB02.solution.read_bytes(),
-         "This may be another file: it lacks StreamingDetokenizer, which lab-03 asks for"),
+         "it lacks StreamingDetokenizer, which lab-03 asks for"),
         ((ENGINE / "utf8.py").read_bytes(),
          "This looks like the engine's module mini_vllm/text/utf8.py: it lacks Streaming"),
         (NAMED + (ENGINE / "utf8.py").read_bytes(),

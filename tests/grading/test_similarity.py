@@ -1,5 +1,6 @@
 import ast
 import builtins
+import codecs
 import difflib
 import itertools
 import os
@@ -12,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.course.lab import find_labs
+from labkit.grading.reading.source_text import unusual
 from labkit.grading.reports.similarity import (
     THRESHOLD,
     alike_sets,
     known_in,
+    names_in,
     similar_pairs,
     tokens,
 )  # fmt: skip
@@ -117,6 +120,49 @@ def test_a_known_source_is_found_behind_whatever_hides_it():
     assert {pair.left for pair in found} - {"after_task_1.py"} == {*hidden}
     assert all(Path(pair.right).name in ("stop.py", "solution") for pair in found)
     assert all(pair.regions for pair in found)
+
+
+CODINGS = {
+    "unicode_escape": lambda text: text.encode("unicode_escape"),
+    "utf7": lambda text: text.encode("utf-7"),
+    "utf-16-le": lambda text: text.encode("utf-16-le"),
+    "punycode": lambda text: text.encode("punycode"),
+}
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_source_is_compared_as_python_reads_it_and_an_odd_coding_line_is_listed(coding):
+    lab = LABS["lab-03"]
+    source = lab.solution.read_text()
+    hidden = f"# coding: {coding}\n".encode() + CODINGS[coding](source)
+    (odd,) = unusual(hidden, ())
+    assert odd == f"its coding line makes Python read another text: {codecs.lookup(coding).name}"
+    if coding != "punycode":
+        assert likeness(lab, source.encode(), hidden) > 0.9
+    assert list(unusual(f"\n# coding: utf-8\n{source}".encode(), ())) == []
+    assert list(unusual(f"x = 1\n# coding: {coding}\n".encode(), ())) == []
+
+
+def test_code_in_a_text_that_runs_is_compared_and_listed():
+    lab = LABS["lab-03"]
+    source = lab.solution.read_text()
+    for hidden in (f"exec({source!r})", f"x = r'''{source}'''\n\n\nexec(x)\n"):
+        data = hidden.encode()
+        assert likeness(lab, source.encode(), data) > 0.9
+        assert [*unusual(data, names_in(data))] == ["runs text as code: exec"]
+    # Text for people is no code.
+    assert likeness(lab, source.encode(), f"x = r'''{source}'''".encode()) == 0
+
+
+def test_no_solution_has_anything_unusual_and_a_spy_has():
+    for lab in LABS.values():
+        source = lab.solution.read_bytes()
+        assert [*unusual(source, names_in(source))] == []
+    spy = b"import os, gc, re\nre.compile('x')\n# subprocess\nopen(sys._getframe().f_back)"
+    assert [*unusual(spy, names_in(spy))] == [
+        "looks into the process: _getframe, f_back, gc",
+        "uses files, processes or the network: open, os",
+    ]
 
 
 def test_what_the_starter_gives_makes_nobody_alike():

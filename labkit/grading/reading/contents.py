@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from labkit.course.lab import Lab
+from labkit.grading.reading.source_text import text_of
 from labkit.grading.reading.submission import Remark, Submission
 
 _ENGINE = "mini_vllm"
@@ -35,7 +36,7 @@ def with_remark(submission: Submission, labs: Sequence[Lab]) -> Submission:
     # In a hunt, students choose the names.
     if lab is None or lab.hunt is not None or submission.fault is not None or not source.strip():
         return submission
-    text = source.decode("utf-8", "replace")
+    text = text_of(source)
     words = frozenset(_WORD.findall(text))
     missing = [name for name in names_of(lab) if name not in words]
     module = _module_like(frozenset(_ANY.findall(text)), str(_root_of(lab) / _ENGINE))
@@ -51,9 +52,10 @@ def with_remark(submission: Submission, labs: Sequence[Lab]) -> Submission:
     elif module:
         first = f"This looks like the engine's module {module}"
     else:
-        first = "This may be another file"
-    last = f": it lacks {_listed(missing)}, which {lab.label} asks for" if missing else ""
-    return replace(submission, remarks=(Remark(first + last), *submission.remarks))
+        first = "This may be another file" if len(missing) == len(names_of(lab)) else ""
+    last = f"it lacks {_listed(missing)}, which {lab.label} asks for" if missing else ""
+    remark = Remark(": ".join(filter(None, [first, last])))
+    return replace(submission, remarks=(remark, *submission.remarks))
 
 
 def names_of(lab: Lab) -> tuple[str, ...]:

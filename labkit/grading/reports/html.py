@@ -24,6 +24,7 @@ from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
 from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.reading.entry_name import short_names
+from labkit.grading.reading.source_text import text_of, unusual
 from labkit.grading.reports.charts import KINDS, SHADES, HeatMap, heat_map, histogram, scatter
 from labkit.grading.reports.fitting import fit
 from labkit.grading.reports.similarity import (
@@ -31,7 +32,9 @@ from labkit.grading.reports.similarity import (
     KNOWN_THRESHOLD,
     THRESHOLD,
     Pair,
+    is_compared,
     known_in,
+    names_in,
     similar_pairs,
 )
 from labkit.grading.reports.statistics import Statistics, lab_statistics
@@ -45,6 +48,7 @@ MOST_PAIRS = 60
 MOST_MESSAGE_BYTES = 3 << 20
 _MOST_DETAIL, _MOST_SHORT = 1_500, 160
 _MOST_SOURCE = 24_000
+_MOST_NAMES = 8
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,8 @@ class _Student:
         grade: the grade.
         name: the student's name.
         tasks: the points of each task.
-        alike: the number of pairs with this submission.
+        alike: the number of pairs with this submission, and of others with the same file.
+        unusual: unusual things in the source.
         failed: the number of failed tests.
         mark: the mark, if it can differ from the score.
     """
@@ -64,6 +69,7 @@ class _Student:
     name: str
     tasks: list[int]
     alike: int
+    unusual: list[str]
     failed: int
     mark: Mark | None
 
@@ -92,6 +98,7 @@ class _Section:
     tasks: dict[int, str]
     mistakes: dict[str, Mistake]
     students: list[_Student]
+    equal: list[str]
     pairs: list[_Alike]
     most_pairs: bool
     copies: list[_Alike]
@@ -190,15 +197,21 @@ def _section(
     order = sorted(grades, key=lambda grade: (-grade.score, grade.student, grade.submission))
     numbers = lab_statistics(order)
     names = short_names({grade.student for grade in order})
-    compared = _compared(order, sources)
+    equal = _equal(order)
+    compared = _compared(order, sources, equal)
     handed_out = lab.pristine_starter if lab.pristine_starter.exists() else lab.starter
     starter = handed_out.read_bytes()
     pairs = similar_pairs(compared, starter, most=MOST_PAIRS)
     copies = known_in(compared, known, starter, most=MOST_PAIRS)
     alike = Counter(row for pair in pairs for row in (pair.left, pair.right))
-    scored = {
-        _row(row): f"{names[grade.student]} ({grade.score})" for row, grade in enumerate(order)
-    }
+    scored = {row: _scored(rows, order, names) for row, rows in equal.items()}
+    same = [
+        row
+        for row, rows in equal.items()
+        if len(rows) > 1 and row in compared and is_compared(compared[row], starter)
+    ]
+    others = Counter({row: len(equal[row]) - 1 for row in same})
+    first_of = {number: row for row, rows in equal.items() for number in rows}
     return _Section(
         id=f"lab{number}",
         name=order[0].lab,
@@ -216,12 +229,14 @@ def _section(
                 grade=grade,
                 name=names[grade.student],
                 tasks=[sum(t.score for t in grade.tests if t.task == n) for n in numbers.tasks],
-                alike=alike[_row(row)],
+                alike=alike[first_of[row]] + others[first_of[row]],
+                unusual=_unusual(sources.get(grade.submission, b"")),
                 failed=sum(not test.passed for test in grade.tests),
                 mark=marks.get((grade.student, grade.lab)),
             )
             for row, grade in enumerate(order)
         ],
+        equal=[scored[row] for row in same],
         pairs=[_Alike(pair, scored[pair.left], scored[pair.right]) for pair in pairs],
         most_pairs=len(pairs) == MOST_PAIRS,
         copies=[_Alike(pair, scored[pair.left], pair.right) for pair in copies],
@@ -234,12 +249,32 @@ def _row(number: int) -> str:
     return f"{number:06}"
 
 
-def _compared(order: Sequence[Grade], sources: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {
-        _row(number): sources[grade.submission]
-        for number, grade in enumerate(order)
-        if grade.submission in sources
-    }
+def _equal(order: Sequence[Grade]) -> dict[str, list[int]]:
+    """Return the submissions with the same files, by the row of the first of them."""
+    rows: dict[str, list[int]] = {}
+    for number, grade in enumerate(order):
+        rows.setdefault(grade.submission, []).append(number)
+    return {_row(numbers[0]): numbers for numbers in rows.values()}
+
+
+def _compared(
+    order: Sequence[Grade], sources: Mapping[str, bytes], equal: Mapping[str, Sequence[int]]
+) -> dict[str, bytes]:
+    """Return the different sources by the row of the first submission that has them."""
+    digests = {row: order[numbers[0]].submission for row, numbers in equal.items()}
+    return {row: sources[digest] for row, digest in digests.items() if digest in sources}
+
+
+def _scored(rows: Sequence[int], order: Sequence[Grade], names: Mapping[str, str]) -> str:
+    """Return the names of students who handed in the same files, and their score."""
+    students = [names[order[row].student] for row in rows]
+    if len(students) > _MOST_NAMES:
+        students[_MOST_NAMES:] = [f"{len(students) - _MOST_NAMES} more"]
+    return f"{', '.join(students)} ({order[rows[0]].score})"
+
+
+def _unusual(source: bytes) -> list[str]:
+    return [*unusual(source, names_in(source))]
 
 
 def _data(
@@ -278,10 +313,7 @@ def _data(
         "messages": [*messages],
         "failures": failures,
         "students": [*(names[grade.student] for grade in order), *others],
-        "sources": {
-            row: _clip(source.decode("utf-8", "replace"), _MOST_SOURCE)
-            for row, source in written.items()
-        },
+        "sources": {row: _clip(text_of(source), _MOST_SOURCE) for row, source in written.items()},
         "pairs": [
             [
                 int(pair.left),

@@ -16,13 +16,17 @@ threshold is missed (prefix filtering: Bayardo, Ma and Srikant, Scaling Up All P
 Search, WWW 2007). copydetect on PyPI compares all pairs and needs matplotlib.
 
 Sources are hostile: nothing here parses or compiles them. One regular expression without
-backtracking splits them into tokens, in time that grows with the length.
+backtracking splits them into tokens, in time that grows with the length. The text is the one that
+Python reads, whatever the coding line; and if a source names `exec` or `eval`, its long texts are
+compared as code.
 
 Limits:
 - It points at pairs to look at. It does not show who copied, or that a student copied at all.
 - It misses code rewritten from the idea: other control flow, other data structures, or a copy
   within one and a half times as much code of its own. Files with fewer than `FEWEST` fingerprints
   of their own are not compared.
+- It does not see code that is packed (base64, zlib) or put together when it runs;
+  `labkit.grading.reading.source_text` lists code that could do so.
 - It reports likeness if a lab leaves little choice. Read the pairs.
 """
 
@@ -31,13 +35,14 @@ import keyword
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
 from math import ceil
 from typing import NamedTuple
 
-from labkit.running.source import MOST_SOURCE_BYTES
+from labkit.grading.reading.source_text import text_of
 
 K = 8
 FEWEST = 15
@@ -62,6 +67,10 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_RUNS_TEXT = re.compile(r"\b(?:exec|eval)\b")
+_CODE = re.compile(r"\b(?:def|lambda|class)\b[^\n]*:")
+# The fewest characters of a text that is compared as code.
+_LONG_TEXT = 80
 _PYTHON_NAMES = {
     *keyword.kwlist,
     *dir(builtins),
@@ -133,6 +142,13 @@ def similar_pairs(
     return _greatest(pairs, sources, sources, names, starter_prints, most)
 
 
+def is_compared(source: bytes, starter: bytes) -> bool:
+    """Return whether a source has enough code of its own to be compared with others."""
+    names = _public_names(starter)
+    own = {print for _, print in _prints(tokens(source, names))}
+    return len(own - {print for _, print in _prints(tokens(starter, names))}) >= FEWEST
+
+
 def known_in(
     sources: Mapping[str, bytes], known: Mapping[str, bytes], starter: bytes, *, most: int = 200
 ) -> list[Pair]:
@@ -186,7 +202,45 @@ def tokens(source: bytes, names: frozenset[str] = frozenset()) -> list[Token]:
         source: the source; at most as many bytes as may be handed in are read.
         names: the names to keep besides Python's own.
     """
-    text = source[:MOST_SOURCE_BYTES].decode("utf-8", "replace")
+    text = text_of(source)
+    row = _tokens(text, names)
+    if _RUNS_TEXT.search(text):
+        row += _in_texts(text, names)
+        row.sort(key=lambda token: token.line)
+    return row
+
+
+def names_in(source: bytes) -> frozenset[str]:
+    """Return the names in a source, without those in comments and texts."""
+    return frozenset(
+        match[0] for match in _TOKEN.finditer(text_of(source)) if match.lastgroup == "name"
+    )
+
+
+def _in_texts(text: str, names: frozenset[str]) -> Iterator[Token]:
+    """Yield the tokens of the code in long texts, each with the line at which its text begins."""
+    line, end = 1, 0
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup != "text" or len(match[0]) < _LONG_TEXT:
+            continue
+        line += text.count("\n", end, match.start())
+        end = match.start()
+        body = _body(match[0])
+        with suppress(ValueError):
+            body = body.encode("latin-1", "backslashreplace").decode("unicode_escape", "replace")
+        if not _CODE.search(body):
+            continue
+        yield from (Token(token.shape, line) for token in _tokens(body, names))
+
+
+def _body(literal: str) -> str:
+    """Return the text of a literal without its prefix and its quotes, and with escapes."""
+    body = literal.lstrip("rRbBuUfF")
+    quotes = body[:3] if body[:3] in ('"""', "'''") else body[:1]
+    return body.removeprefix(quotes).removesuffix(quotes)
+
+
+def _tokens(text: str, names: frozenset[str]) -> list[Token]:
     row: list[Token] = []
     line, fresh, depth = 1, True, 0
     docstring = False
