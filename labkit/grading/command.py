@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 GRADED, INFRASTRUCTURE = 0, 3
 _MOST_NAMES = 5
+# The points of a lab.
+_POINTS = 100
 _LAB_HELP = (
     "the lab, 03; overrides the names of files and the bundles; needed unless the path names the "
     "lab, or all of its content agrees on a lab"
@@ -180,9 +182,18 @@ def _run(args: argparse.Namespace, root: Path) -> int:
             f"{args.overlay / chosen[0].name}"
         )
     assignments = {
-        lab.name: Assignment.of(lab, labs, args.seed or grading_seed(lab, root), overlay)
+        lab.name: Assignment.of(
+            lab, labs, args.seed or grading_seed(lab, root, args.ledger), overlay
+        )
         for lab, overlay in zip(chosen, overlays, strict=True)
     }
+    for name, assignment in assignments.items():
+        if (points := sum(test.points for test in assignment.tests)) != _POINTS:
+            print(
+                f"labkit: {name} has {points} points instead of {_POINTS}: give the points of a "
+                "test that you dropped to another test",
+                file=sys.stderr,
+            )
     how = {"mode": mode, "jobs": args.jobs, "ledger": args.ledger, "cluster": args.cluster}
     if len(submissions) > 1 or args.overlay is not None:
         check_tests(assignments, partial(grade_all, assignments=assignments, **how))

@@ -21,7 +21,7 @@ FILE = ".labkit/grading-seed"
 _SECRET, _SEED = 64, 32
 
 
-def grading_seed(lab: Lab, root: Path) -> str:
+def grading_seed(lab: Lab, root: Path, ledger: Path | None = None) -> str:
     """Return the seed with which a lab is graded; make the file if it is missing, and say so.
 
     In a student edition, which has no solutions, this is the public seed.
@@ -29,13 +29,28 @@ def grading_seed(lab: Lab, root: Path) -> str:
     Args:
         lab: the lab.
         root: the repository.
+        ledger: the ledger of the grading, if there is one.
 
     Raises:
-        UsageError: the file can neither be read nor made, or has other content.
+        UsageError: the file can neither be read nor made, or has other content; or it is missing,
+            and the ledger has grades, which were made with another seed then.
     """
     if not lab.solution.exists():
         return PUBLIC_SEED
+    if not (root / FILE).exists() and _has_grades(ledger):
+        raise UsageError(
+            f"--ledger {ledger} has grades, but the seed that they were made with is missing: copy "
+            f"{FILE} from the machine where the ledger was made; or name a new ledger, and "
+            "everything is graded with another seed"
+        )
     return hmac.digest(_secret(root / FILE), lab.name.encode(), "sha256").hex()[:_SEED]
+
+
+def _has_grades(ledger: Path | None) -> bool:
+    if ledger is None or not ledger.is_file():
+        return False
+    with ledger.open("rb") as lines:
+        return any(b',"grade":{' in line for line in lines)
 
 
 def _secret(path: Path) -> bytes:

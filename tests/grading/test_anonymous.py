@@ -1,5 +1,6 @@
 """Reports without names: pseudonyms that stay, and no name left in what students wrote."""
 
+import re
 from dataclasses import replace
 from decimal import Decimal
 
@@ -98,6 +99,30 @@ def test_a_grade_a_mark_and_a_source_name_nobody(pseudonyms):
     assert "class Pairs:" in shown[2]
     assert replace(grade, student="") == replace(pseudonyms.grade(grade), student="",
         fault=grade.fault, tests=grade.tests)  # fmt: skip
+
+
+def test_words_of_the_graders_own_texts_are_no_names_there(tmp_path):
+    """A pseudonym in their place would tell the surname."""
+    roster = tmp_path / "roster.csv"
+    roster.write_text('Student,ID,Section\n"Empty, Bob",7,A\n"Text, Ann",8,A\n"Moe, Cy",9,A\n')
+    students = Students(["emptybob_7_900_starter", "Text", "line"], read_roster(roster)).all
+    pseudonyms = Pseudonyms(students, KEY)
+    bob, line = (called(pseudonyms, entry) for entry in (students[0].entry, "line"))
+    fault = "starter.py is empty; line 3: Bob Empty asked Cy Moe. Text, text; Empty"
+    test = replace(made_test("test_a", 1, 20, "assertion", "Ann's text"), rule="Text is emitted.")
+    for entry, text in (
+        (students[0].entry, "is empty"),
+        ("Text", "Text, text"),
+        ("line", "line 3"),
+    ):
+        shown = pseudonyms.grade(made_grade(entry, [test], fault=fault))
+        assert text in shown.fault
+        assert "Moe" not in shown.fault
+        assert f"{bob} asked" in shown.fault
+        assert re.fullmatch("student_[0-9a-f]{10}'s text", shown.tests[0].message)
+    # The student's own source is not the grader's text.
+    assert pseudonyms.source(b"# by Empty", students[0].entry).decode() == f"# by {bob}"
+    assert pseudonyms.source(b"line = 'line'", "line").decode() == f"{line} = '{line}'"
 
 
 def test_a_source_stays_code_with_the_same_tokens(pseudonyms):

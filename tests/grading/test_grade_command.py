@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -56,6 +57,10 @@ def quick(monkeypatch, sandbox_in):
         return [grade_one(one, assignments[one.lab], sandbox) for one in submissions]
 
     monkeypatch.setattr(grading_cohort, "grade_all", grade_all)
+
+
+def first_points(text):
+    return int(re.search(r"points\(([0-9]+)\)", text)[1])
 
 
 def scores(path):
@@ -154,6 +159,16 @@ def test_runs_write_the_same_bytes_however_many_jobs_and_a_ledger_remembers(
     assert written[0] == written[1] == written[2]
     assert len(written[0]) == len(FORMATS)
     assert not any(str(tmp_path).encode() in data for data in written[0].values())
+
+
+def test_a_lab_that_lost_points_is_named(quick, grade, tiny_lab, capsys):
+    text = tiny_lab.test_file.read_text()
+    assert grade(tiny_lab.solution) == 0
+    assert "points instead of" not in capsys.readouterr().err
+    tiny_lab.test_file.write_text(text.replace(f"points({first_points(text)})", "points(1)", 1))
+    assert grade(tiny_lab.solution) == 0
+    lost = first_points(text) - 1
+    assert f"labkit: lab-90-pairs has {100 - lost} points instead of 100" in capsys.readouterr().err
 
 
 def test_the_seed_is_told_and_part_of_what_was_graded(quick, grade, tiny_lab, tmp_path):

@@ -3,10 +3,12 @@
 import hmac
 
 import pytest
+from made_grades import made_grade, made_test
 
 from labkit.errors import UsageError
 from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
+from labkit.grading.ledger import Ledger
 from labkit.grading.reading.submission import Submission
 from labkit.grading.seed import FILE, grading_seed
 from labkit.running.drive import Driver
@@ -46,6 +48,20 @@ def test_a_file_that_holds_something_else_is_named(tiny, tiny_lab, kept):
     (tiny / FILE).parent.touch()
     with pytest.raises(UsageError, match="--seed S"):
         grading_seed(tiny_lab, tiny)
+
+
+def test_with_a_ledger_of_another_machine_a_missing_seed_is_no_new_seed(tiny, tiny_lab, tmp_path):
+    ledger = tmp_path / "lab-90.ledger"
+    with Ledger(ledger) as book:
+        book.note("points", {"student": "ada"})
+        grading_seed(tiny_lab, tiny, ledger)
+        (tiny / FILE).unlink()
+        book.add(made_grade("ada", [made_test("test_a", 1, 20)]))
+    with pytest.raises(UsageError, match="from the machine where the ledger was made"):
+        grading_seed(tiny_lab, tiny, ledger)
+    assert not (tiny / FILE).exists()
+    grading_seed(tiny_lab, tiny, tmp_path / "new.ledger")
+    grading_seed(tiny_lab, tiny, ledger)
 
 
 def test_an_edition_without_solutions_has_the_public_one(tiny, tiny_lab):

@@ -5,10 +5,13 @@ reader cannot try names until one fits. Texts and sources that students wrote ar
 names of all students, word by word, and each name is replaced by its student's pseudonym.
 
 A word that is common in code or in English, such as `max` or `will`, is not replaced if it has no
-capital letter and is not beside another word of the same name. A nickname that is in no list is not
-replaced.
+capital letter and is not beside another word of the same name. In the texts of a grade, which are
+the grader's with quotations of the student's, the same holds for every word of the grader's own
+texts, with capitals or without: in `starter.py is empty`, a pseudonym would give a surname away. A
+nickname that is in no list is not replaced.
 """
 
+import ast
 import builtins
 import hmac
 import keyword
@@ -19,6 +22,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from labkit.errors import UsageError
@@ -73,20 +77,21 @@ class Pseudonyms:
     def grade(self, grade: Grade) -> Grade:
         """Return a grade without names."""
         student, grade = self._by_entry[grade.student], fit(grade)
+        own = _own_words() | {_bare(word) for test in grade.tests for word in _words_in(test.rule)}
 
         def without_names(test: GradedTest) -> GradedTest:
             return replace(
                 test,
-                message=self.text(test.message, student),
-                detail=self.text(test.detail, student),
-                for_student=self.text(test.for_student, student),
+                message=self.text(test.message, student, own),
+                detail=self.text(test.detail, student, own),
+                for_student=self.text(test.for_student, student, own),
             )
 
         return replace(
             grade,
             student=self.names[student],
-            fault=None if grade.fault is None else self.text(grade.fault, student),
-            remarks=tuple(self.text(remark, student) for remark in grade.remarks),
+            fault=None if grade.fault is None else self.text(grade.fault, student, own),
+            remarks=tuple(self.text(remark, student, own) for remark in grade.remarks),
             tests=tuple(map(without_names, grade.tests)),
         )
 
@@ -104,10 +109,16 @@ class Pseudonyms:
         text = data.decode("utf-8", "replace")
         return self.text(text, self._by_entry[entry]).encode("utf-8", "replace")
 
-    def text(self, text: str, author: Student) -> str:
-        """Return a text by a student, or a text about it, without names."""
+    def text(self, text: str, author: Student, own: Set[str] = frozenset()) -> str:
+        """Return a text by a student, or a text about it, without names.
+
+        Args:
+            text: the text.
+            author: the student.
+            own: the grader's own words, if the text is the grader's.
+        """
         text = unicodedata.normalize("NFC", text)
-        if author.entry:
+        if author.entry and not _WORD.fullmatch(author.entry):
             text = text.replace(author.entry, self.names[author])
         text = _NUMBERS.sub("", text)
         matches = [*_WORD.finditer(text)]
@@ -115,7 +126,7 @@ class Pseudonyms:
         parts: list[str] = []
         end, before = 0, ""
         for place, match in enumerate(matches):
-            if not self._is_name(text, matches, place, owners, author):
+            if not self._is_name(text, matches, place, owners, author, own):
                 continue
             name = self._called(owners[place], author)
             gap = text[end : match.start()]
@@ -132,17 +143,20 @@ class Pseudonyms:
         place: int,
         owners: Sequence[Set[Student]],
         author: Student,
+        own: Set[str],
     ) -> bool:
         """Return whether a word that may be a name is a name at its place in a text."""
         here, word = owners[place], matches[place][0]
         if not here:
             return False
         is_common = word.islower() and (word in _COMMON or len(word) < _SHORTEST)
-        if not is_common or (author in here and word not in _CODE):
+        is_own = _bare(word) in own
+        if not is_own and (not is_common or (author in here and word not in _CODE)):
             return True
         beside = [other for other in (place - 1, place + 1) if 0 <= other < len(matches)]
         return any(
             here & owners[other]
+            and _bare(matches[other][0]) != _bare(word)
             and _GAP.fullmatch(
                 text, matches[min(place, other)].end(), matches[max(place, other)].start()
             )
@@ -188,6 +202,32 @@ def _pseudonym(student: Student, key: bytes) -> str:
     known = (person.email or person.id or person.name) if person is not None else student.entry
     digest = hmac.digest(key, folded(known or "").encode("utf-8", "replace"), "sha256")
     return f"student_{digest.hex()[:_DIGITS]}"
+
+
+@cache
+def _own_words() -> frozenset[str]:
+    """Return the words of the sentences in the grader's code, without capitals.
+
+    Comments for maintainers, which have names in examples, and the lists of names here are left
+    out.
+    """
+    folder = Path(__file__).resolve().parents[2]
+    words: set[str] = set()
+    for room in ("grading", "isolation", "running"):
+        for path in (folder / room).rglob("*.py"):
+            if path == Path(__file__).resolve():
+                continue
+            nodes = [*ast.walk(ast.parse(path.read_bytes()))]
+            comments = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+            for node in nodes:
+                if isinstance(node, ast.Constant) and id(node) not in comments:
+                    text = node.value if isinstance(node.value, str) else ""
+                    words.update(map(_bare, _words_in(text) if " " in text else ()))
+    return frozenset(words)
+
+
+def _words_in(text: str) -> Iterator[str]:
+    return (match[0] for match in _WORD.finditer(text))
 
 
 def _bare(word: str) -> str:
