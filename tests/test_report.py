@@ -34,7 +34,7 @@ ONE = Result(ResultKind.UNWRITTEN, "lab-90 task 1: feed is not written yet")
 TWO = Result(ResultKind.UNWRITTEN, "lab-90 task 2: flush is not written yet")
 BARE = Result(ResultKind.UNWRITTEN, "feed (line 9) is not written yet")
 LOAD = Result(ResultKind.LOAD, "starter.py line 3 is not valid Python: invalid syntax")
-LATE = Result(ResultKind.NOT_RUN, "2 tests ran into the time limit; fix those first")
+LATE = Result(ResultKind.NOT_RUN, "3 tests ran into the time limit; fix those first")
 RULE = replace(LAB.tests[1], rule="The rule.")
 
 

@@ -196,7 +196,8 @@ def _run(args: argparse.Namespace, root: Path) -> int:
             )
     how = {"mode": mode, "jobs": args.jobs, "ledger": args.ledger, "cluster": args.cluster}
     if len(submissions) > 1 or args.overlay is not None:
-        check_tests(assignments, partial(grade_all, assignments=assignments, **how))
+        again = {**how, "regrade_doubtful": True}
+        check_tests(assignments, partial(grade_all, assignments=assignments, **again))
     grades = grade_all(
         submissions,
         assignments,

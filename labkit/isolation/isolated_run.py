@@ -25,13 +25,12 @@ from labkit.running.limits.time_limit import OverdueError
 from labkit.running.reporting.explain import in_words
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import (
-    ENOUGH_TIMEOUTS,
     TEST_LIMIT,
-    TIMEOUTS_ALLOWED,
     TOO_LONG,
     LabRun,
     NotRunError,
     Result,
+    Timeouts,
     classify,
 )
 
@@ -51,16 +50,18 @@ def run_isolated(run: LabRun, host: Host, more: Sequence[Planned]) -> None:
     """
     functions = test_functions(run.lab.test_file)
     given = partial(for_tests, read_given(run.lab))
-    timeouts = 0
+    timeouts = Timeouts()
     for test, function, seed in [
         *((test, functions[test.name], run.seed) for test in run.lab.tests),
         *more,
     ]:
-        if timeouts >= TIMEOUTS_ALLOWED:
-            result = classify(NotRunError(ENOUGH_TIMEOUTS))
-        else:
+        try:
+            timeouts.check(test.task)
             result = _run_test(function, test, seed, host, given)
-        timeouts += result.kind is ResultKind.TIMEOUT and test.timeout is None
+        except NotRunError as error:
+            result = classify(error)
+        if result.kind is ResultKind.TIMEOUT and test.timeout is None:
+            timeouts.add(test.task)
         run.results[test.name] = result
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -29,14 +30,12 @@ from labkit.running.post_mortem import last_frame, students_frames
 from labkit.running.reporting.explain import explain
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import (
-    ENOUGH_TIMEOUTS,
     PUBLIC_SEED,
     TEST_LIMIT,
-    TIMEOUTS_ALLOWED,
     TOO_LONG,
     LabRun,
-    NotRunError,
     Result,
+    Timeouts,
     classify,
 )
 from labkit.running.session import LabsOfSession, folder_of_lab
@@ -129,7 +128,7 @@ class LabPlugin:
         self._seed: str = config.getoption("--lab-seed")
         self._limit: float = config.getoption("--lab-limit")
         self._is_worker = hasattr(config, "workerinput")
-        self._timeouts: dict[Path, int] = {}
+        self._timeouts: dict[Path, Timeouts] = defaultdict(Timeouts)
         self._hunts: set[Path] = set()
         self._lost_worker = False
         self._quit = False
@@ -248,12 +247,11 @@ class LabPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Tell the watchdog; after a few timeouts, run no more tests of the lab."""
+        """Tell the watchdog; after a few timeouts, run no more tests of the task or the lab."""
         folder = item.path.parent
         if folder not in self._runs:
             return (yield)
-        if self._timeouts.get(folder, 0) >= TIMEOUTS_ALLOWED:
-            raise NotRunError(ENOUGH_TIMEOUTS)
+        self._timeouts[folder].check(_task_of(item))
         self.limits.begin(item.name, item.stash[_LIMIT])
         with self.limits.enforce(item.stash[_LIMIT]):
             return (yield)
@@ -292,7 +290,7 @@ class LabPlugin:
         if result is None:
             return report
         if result.kind is ResultKind.TIMEOUT and item.stash[_LIMIT] == self._limit:
-            self._timeouts[run.lab.path] = self._timeouts.get(run.lab.path, 0) + 1
+            self._timeouts[run.lab.path].add(_task_of(item))
         result = replace(result, printed=_printed(report))
         self.labs.note(run, item.name, result)
         if self._is_worker:
@@ -410,6 +408,11 @@ class LabPlugin:
         for run in self._runs.values():
             self.notes += self._config.hook.pytest_lab_finished(config=self._config, run=run)
         sys.stdout.flush()
+
+
+def _task_of(item: pytest.Item) -> int | None:
+    mark = item.get_closest_marker("task")
+    return int(mark.args[0]) if mark is not None else None
 
 
 def _can_run(item: pytest.Item) -> bool:

@@ -16,7 +16,7 @@ class ResultKind(StrEnum):
         RAISED: the code under test raised an exception, or the process that held it ended or broke
             the protocol. The student reads the exception, and the line of their file.
         TIMEOUT: the code did not end within the time limit of the test. The student reads at which
-            line it was. After a few of these, the other tests of the lab are not run.
+            line it was. After a few of these, other tests of the task or the lab are not run.
         UNWRITTEN: the test needs a function that still raises `NotImplementedError`. The student
             reads which task it belongs to; nothing is wrong yet.
         LOAD: the file of the student cannot be imported, so no test can run. The student reads the

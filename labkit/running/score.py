@@ -3,6 +3,7 @@
 It is the same whether pytest runs the tests or the grader does.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,8 +21,8 @@ from labkit.running.trace import Failure
 # The seed of students' own runs. Any other seed is secret: students see nothing drawn from it.
 PUBLIC_SEED = "0"
 TEST_LIMIT = 5.0
-TIMEOUTS_ALLOWED = 2
-ENOUGH_TIMEOUTS = f"{TIMEOUTS_ALLOWED} tests ran into the time limit; fix those first"
+# The most timeouts in a task, and in a lab.
+_TIMEOUTS_OF_TASK, _TIMEOUTS_IN_ALL = 3, 4
 # The longest text of an error.
 _MOST_CHARACTERS = 4_000
 TOO_LONG = (
@@ -66,6 +67,34 @@ class JudgedError(Exception):
 
 class NotRunError(Exception):
     """The test was not run because others of its lab ran into the time limit."""
+
+
+class Timeouts:
+    """The tests of a lab that ran into the time limit. After a few, other tests are not run.
+
+    Code that is slow in one task must not cost the points of other tasks; code that never ends must
+    not cost minutes.
+    """
+
+    def __init__(self) -> None:
+        self._by_task: Counter[int | None] = Counter()
+
+    def add(self, task: int | None) -> None:
+        """Count a test of a task that ran into the time limit."""
+        self._by_task[task] += 1
+
+    def check(self, task: int | None) -> None:
+        """Check that the next test of a task is worth a try.
+
+        Raises:
+            NotRunError: it is not.
+        """
+        count = self._by_task[task]
+        if count < _TIMEOUTS_OF_TASK:
+            count = self._by_task.total()
+            if count < _TIMEOUTS_IN_ALL:
+                return
+        raise NotRunError(f"{count} tests ran into the time limit; fix those first")
 
 
 def classify(error: BaseException) -> Result:

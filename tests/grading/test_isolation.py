@@ -229,11 +229,36 @@ def test_a_worker_that_does_not_start_ends_the_run_and_blames_nobody(trusting, m
         trusting.grade(b"x = 1")
 
 
-def test_two_tests_over_time_are_enough(trusting, monkeypatch):
+SPINS = b"class Pairs:\n def feed(self, x):\n  while True: pass\n"
+# Right, and endless for one text, which is in two tests of task 1 and in one of task 2.
+PARTLY_SLOW = b"""
+class Pairs:
+    held = ""
+    def feed(self, text):
+        while text == "abc": pass
+        text = self.held + text
+        even = len(text) // 2 * 2
+        self.held = text[even:]
+        return text[:even]
+    def flush(self):
+        rest, self.held = self.held, ""
+        return rest
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "kinds"),
+    [
+        (SPINS, ["passed", *["timeout"] * 3, "timeout", *["not-run"] * 3]),
+        (PARTLY_SLOW, ["passed", "timeout", "timeout", *["passed"] * 3, "timeout", "passed"]),
+    ],
+)
+def test_tests_over_time_cost_their_task_before_they_cost_the_lab(
+    trusting, monkeypatch, source, kinds
+):
     hurried(monkeypatch)
-    found = trusting.grade(b"class Pairs:\n def feed(self, x):\n  while True: pass\n")
-    kinds = [test["kind"] for test in found["tests"]]
-    assert kinds == ["passed", "timeout", "timeout", *["not-run"] * 5]
+    found = trusting.grade(source)
+    assert kinds == [test["kind"] for test in found["tests"]]
 
 
 def test_grades_in_threads_at_once_are_those_of_one(trusting):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -42,6 +43,7 @@ from labkit.grading import slot
 from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.publish import classroom50, gradescope
+from labkit.publish.platforms import markdown
 from labkit.running.diagnose import read_mistakes
 
 FACTS = {
@@ -354,6 +356,18 @@ def test_what_was_graded_and_when_it_was_handed_in(on, monkeypatch):
     assert told["commit"] == told["review"] == FACTS["COMMIT_URL"]
     monkeypatch.setenv("REVIEW_URL", "https://review")
     assert place.grade().data["review"] == "https://review"
+
+
+def test_a_doubtful_grade_and_remarks_are_on_every_platforms_page():
+    """Else a student keeps a score that a machine without memory gave."""
+    told = Grade("", LAB.name, "", "", "0", "sandbox", None, None, ())
+    told = replace(told, doubt="its process was killed in test_a", remarks=("a.py was graded",))
+    for page in (gradescope.results(told, LAB)["output"], markdown(told, LAB)):
+        assert "This score is in doubt: its process was killed in test_a. Perhaps this" in page
+        assert "Run the autograder again." in page
+        assert "Remark: a.py was graded" in page
+    plain = replace(told, doubt=None, remarks=())
+    assert "doubt" not in gradescope.results(plain, LAB)["output"]
 
 
 def test_a_tag_that_tells_no_time_is_replaced_by_now():

@@ -47,6 +47,20 @@ def test_a_machine_that_kills_is_not_taken_for_a_wrong_test(check):
         check(doubt="killed")
 
 
+def test_a_machine_that_kills_for_a_moment_is_tried_once_more(tiny, sandbox_in):
+    labs, ends = find_labs(tiny), ["killed", None]
+    told, asked = Assignment.of(labs[0], labs, "7"), []
+
+    def grade_all(work):
+        asked.append([item.student for item in work])
+        doubt = ends.pop(0)
+        return [replace(grade(item, told, sandbox_in("trust")), doubt=doubt) for item in work]
+
+    check_tests({told.lab.name: told}, grade_all)
+    assert len(asked) == 2
+    assert asked[0] == asked[1]
+
+
 def test_right_tests_pass_without_a_word(check, capsys):
     check()
     assert capsys.readouterr() == ("", "")
