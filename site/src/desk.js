@@ -10,7 +10,6 @@ import { predictionsNode } from "./predictions.js";
 import { Runs } from "./runs.js";
 import { Shelf } from "./shelf.js";
 
-const SAVE_AFTER_MS = 400;
 const KEYS = "Escape, then Tab, leaves the editor.";
 const LEAVING = "Tab leaves the editor now.";
 
@@ -45,7 +44,11 @@ export class Desk {
   #runs;
   #interpreters;
   #progress = {};
-  #timer = null;
+  /** Whether the store lacks the last change. */
+  #isChanged = false;
+  /** Whether the change is that of another tab, which has stored it. */
+  #isTaking = false;
+  #saving = null;
   #listeners = [];
   #notices = make("div", { className: "notices", role: "status", tabindex: "-1" });
   #keys = make("span", { className: "keys", "aria-live": "polite" }, KEYS);
@@ -97,21 +100,21 @@ export class Desk {
     this.#editor = new Editor(frame, {
       text,
       label: `Your starter.py of lab ${this.lab.number}. ${KEYS}`,
-      onChange: () => this.#onChange(),
+      onChange: (text) => this.#onChange(text),
       onLeaving: (isLeaving) => (this.#keys.textContent = isLeaving ? LEAVING : KEYS),
       keys: [
         { key: "Mod-Enter", run: () => this.run(null) || true },
         { key: "Mod-Shift-Enter", run: () => this.run(Number(this.#task.value)) || true },
       ],
     });
-    addEventListener("pagehide", () => this.save());
-    document.addEventListener("visibilitychange", () => this.save());
     addEventListener("beforeunload", (event) => {
       if (this.#keeping.fault && this.text !== this.lab.starter) event.preventDefault();
     });
     this.#drawKept();
     this.#shelf.draw();
     if (hadFocus) this.focus();
+    const left = this.#keeping.left(this.lab.number);
+    if (left !== null) this.text = left;
   }
 
   focus() {
@@ -197,17 +200,28 @@ export class Desk {
     if (hadFocus) this.#notices.focus({ preventScroll: true });
   }
 
-  /** Keep the code now. */
-  async save(overwrite = false) {
-    clearTimeout(this.#timer);
-    if (this.#timer === null && !overwrite) return;
-    this.#timer = null;
+  /** Store the code; resolves when the last change is stored, or cannot be. */
+  save() {
+    if (this.#isChanged) this.#saving ??= this.#store();
+    return this.#saving;
+  }
+
+  async #store() {
+    this.#kept.ariaBusy = "true";
     try {
-      await this.#keeping.saveCode(this.lab.number, this.text, overwrite);
-      this.#drawKept();
+      do {
+        this.#isChanged = false;
+        await this.#keeping.saveCode(this.lab.number, this.text);
+        this.#drawKept();
+      } while (this.#isChanged && !this.#keeping.fault);
+      this.#isChanged ||= Boolean(this.#keeping.fault);
     } catch (error) {
+      this.#isChanged = true;
       if (!(error instanceof ConflictError)) throw error;
       this.#conflict(error.theirs);
+    } finally {
+      this.#saving = null;
+      this.#kept.ariaBusy = null;
     }
   }
 
@@ -272,35 +286,46 @@ export class Desk {
     this.#drawKept();
   }
 
-  #onChange() {
-    if (this.#timer === null) this.#kept.textContent = "";
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.save(), SAVE_AFTER_MS);
+  #onChange(text) {
+    if (!this.#isTaking) {
+      this.#isChanged = true;
+      this.#keeping.note(this.lab.number, text);
+      this.save();
+    }
     this.prepare();
-    for (const listener of this.#listeners) listener(this.text);
+    for (const listener of this.#listeners) listener(text);
   }
 
   async #onForeign(number) {
     if (number !== this.lab.number) return;
-    if (this.#timer !== null) return; // Saving will tell of the conflict.
+    if (this.#isChanged || this.#saving) return; // Saving will tell of the conflict.
     const theirs = await this.#keeping.code(number);
     if (theirs === null || theirs === this.text) return;
-    this.text = theirs;
-    clearTimeout(this.#timer);
-    this.#timer = null;
+    this.#take(theirs);
     this.say("Another tab changed this lab; its version is now shown here. Undo restores yours.");
   }
 
+  /** Show code that is stored. */
+  #take(text) {
+    this.#isTaking = true;
+    this.text = text;
+    this.#isTaking = this.#isChanged = false;
+    this.#keeping.forget(this.lab.number);
+    this.#drawKept();
+  }
+
   #conflict(theirs) {
+    this.#kept.textContent = "Not kept yet";
     this.say(
       "This lab was changed in another tab, so yours is not kept yet. Which version do you keep?",
-      button("This one", () => {
-        this.save(true);
+      button("This one", async () => {
+        // Its version has been seen now.
+        await this.#keeping.code(this.lab.number);
+        await this.save();
         this.say("");
       }),
       button("The other tab's", async () => {
-        await this.#keeping.code(this.lab.number);
-        this.text = theirs;
+        this.#take((await this.#keeping.code(this.lab.number)) ?? theirs);
         this.say("This is the other tab's version. Undo restores yours.");
       }),
     );

@@ -1,7 +1,9 @@
 // What the browser keeps: the code of every lab and what is known of its progress, in IndexedDB.
 //
-// Several tabs may have the same lab open. Each entry has a version; a tab that saves over a version
-// which it has not seen is told so, and nothing is overwritten.
+// Several tabs may have the same lab open. Each entry has a version, and the page that wrote it; a tab
+// that saves over a version which it has not seen is told so, and nothing is overwritten.
+
+import { Drafts } from "./drafts.js";
 
 const DATABASE = "course";
 const CODE = "code";
@@ -42,6 +44,7 @@ function open() {
 export class Keeping {
   #database = null;
   #channel = null;
+  #drafts = new Drafts();
   /** By lab: the version that this tab has seen stored. */
   #seen = new Map();
   /** What was saved while nothing can be stored: it lives as long as the page. */
@@ -64,6 +67,30 @@ export class Keeping {
       this.#database = null;
       this.fault = reason(error);
     }
+    for (const draft of this.#drafts.others()) await this.#recover(draft);
+  }
+
+  /** Write a change of a lab's code at once; `saveCode` then stores it. */
+  note(lab, text) {
+    this.#drafts.write(lab, text, this.#seen.get(lab) ?? 0);
+  }
+
+  /** Give up a change that was written at once. */
+  forget(lab) {
+    this.#drafts.drop(lab);
+  }
+
+  /**
+   * The code that another page left without storing it, because a third one had changed the lab; null
+   * if there is none. Saving it is a conflict again.
+   */
+  left(lab) {
+    const draft = this.#drafts.others().findLast((draft) => draft.lab === lab);
+    if (!draft) return null;
+    this.#seen.set(lab, draft.version);
+    this.note(lab, draft.text);
+    this.#drafts.remove(draft);
+    return draft.text;
   }
 
   /** The code of a lab as it is kept, or null. */
@@ -96,24 +123,26 @@ export class Keeping {
   async saveCode(lab, text, overwrite = false) {
     this.#code.set(lab, text);
     if (!this.#database) return;
+    const { by, count } = this.#drafts;
     let theirs = null;
     let version = 0;
     const isStored = await this.#write(CODE, (store) => {
       const request = store.get(lab);
       request.onsuccess = () => {
         const now = request.result;
-        const isForeign = (now?.version ?? 0) !== (this.#seen.get(lab) ?? 0);
+        const isForeign = now && now.by !== by && now.version !== (this.#seen.get(lab) ?? 0);
         if (isForeign && !overwrite && now.text !== text) {
           theirs = now.text;
           return;
         }
         version = (now?.version ?? 0) + 1;
-        store.put({ text, version }, lab);
+        store.put({ text, version, by, count }, lab);
       };
     });
     if (theirs !== null) throw new ConflictError(theirs);
     if (!isStored) return;
     this.#seen.set(lab, version);
+    if (count === this.#drafts.count) this.#drafts.drop(lab);
     this.#channel.postMessage({ lab });
   }
 
@@ -141,6 +170,24 @@ export class Keeping {
     });
   }
 
+  /** Store a draft that continues what is stored. */
+  async #recover(draft) {
+    const { lab, text, by, count } = draft;
+    let isConflict = false;
+    const isStored = await this.#write(CODE, (store) => {
+      const request = store.get(lab);
+      request.onsuccess = () => {
+        const now = request.result;
+        const isOwn = now?.by === by;
+        if (now?.text === text || (isOwn && count <= now.count)) return;
+        isConflict = !isOwn && (now?.version ?? 0) !== draft.version;
+        if (!isConflict) store.put({ text, version: (now?.version ?? 0) + 1, by, count }, lab);
+      };
+    });
+    if (isStored && !isConflict) this.#drafts.remove(draft);
+    if (!isStored) this.#code.set(lab, text);
+  }
+
   #read(name) {
     return this.#database.transaction(name).objectStore(name);
   }
@@ -150,6 +197,7 @@ export class Keeping {
    * working, with `fault` set.
    */
   async #write(name, change) {
+    if (!this.#database) return false;
     try {
       const transaction = this.#database.transaction(name, "readwrite");
       const done = finished(transaction);

@@ -1,10 +1,15 @@
 """What a browser keeps of a reader, in Chromium: code, progress, and the site itself."""
 
+import json
+
 import pytest
-from bench_page import Bench, Page, StripOf, downloaded, serving
+from bench_page import EDITOR, KEPT, Bench, Page, StripOf, downloaded, serving
 from course_code import REFERENCES, in_terminal
 
 from labkit.course.lab import find_labs, pick_lab
+
+# What a reader does right after a key, in JavaScript.
+LEAVES = {"reload": "location.reload()", "link": "location.href = '../02/'", "close": ""}
 
 
 @pytest.fixture(scope="class")
@@ -36,7 +41,7 @@ class TestOneReader:
         in_terminal(checkout, "bundle", "--lab", "03", "--out", str(made))
         passed.driver.find_element("css selector", "#bench input[type=file]").send_keys(str(made))
         passed.until("$('#bench .notices').textContent.startsWith('made.zip: the code of lab')")
-        passed.until("$('#bench .kept').textContent.startsWith('Kept')")
+        passed.until(KEPT)
         assert passed.code.endswith("# from the checkout\n")
 
     def test_a_reload_and_a_new_window_keep_code_and_progress(self, passed, url):
@@ -66,12 +71,39 @@ class TestOneReader:
         bench.until("$('#bench .kept').textContent.startsWith('Not kept')")
         bench.js("IDBObjectStore.prototype.put = put")
         bench.press("!")
-        bench.until("$('#bench .kept').textContent.startsWith('Kept')")
+        bench.until(KEPT)
         assert bench.code == "kept = 1\n#!"
+
+    @pytest.mark.parametrize("how", LEAVES)
+    def test_a_key_is_kept_by_whoever_leaves_at_once(self, bench, url, how):
+        bench.write("kept = 1\n")
+        mine = bench.driver.current_window_handle
+        if how == "close":
+            bench.driver.switch_to.new_window("tab")
+            Bench(bench.driver, url, "03")
+        bench.js(f"{EDITOR}.focus(); document.execCommand('insertText', false, '#'); {LEAVES[how]}")
+        if how == "close":
+            bench.driver.close()
+            bench.driver.switch_to.window(mine)
+        again = Bench(bench.driver, url, "03")
+        again.until(KEPT)
+        assert sorted(again.code) == sorted("kept = 1\n#")
+
+    def test_a_key_from_before_another_tab_changed_the_lab_asks_which_stays(self, bench):
+        bench.write("theirs = 1\n")
+        draft = {"lab": "03", "text": "mine = 1", "version": 0, "by": "gone", "count": 1, "time": 0}
+        bench.js("localStorage.setItem('course-draft:03:gone', arguments[0])", json.dumps(draft))
+        bench.driver.refresh()
+        bench.open()
+        bench.until("$('#bench .notices').textContent.includes('Which version do you keep?')")
+        assert bench.code == "theirs = 1\n"
+        bench.click("This one")
+        bench.until(KEPT)
+        assert bench.code == "mine = 1"
 
 
 # Looks again and again whether the service worker keeps a file; `kept` is true once it does.
-KEPT = """
+IS_KEPT = """
 window.kept = false;
 const look = async (url) => {
   if (await caches.match(url)) window.kept = true;
@@ -87,7 +119,7 @@ def test_the_site_works_offline_after_the_first_visit(driver, folder):
         bench.write(REFERENCES["03"])
         bench.until("$('#bench .status').textContent === 'Python is ready.'")
         for name in ("search.json", "bench/strip.json"):
-            bench.js(KEPT, name)
+            bench.js(IS_KEPT, name)
             bench.until("window.kept")
     # The server is gone.
     bench = Bench(driver, server.url, "03")
