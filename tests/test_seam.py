@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from labkit.running import drive
 from labkit.running.drive import Driver, perform
 from labkit.running.reporting.trace_table import drawn, trace_table
 from labkit.running.source import Given, load_given
@@ -177,3 +178,18 @@ def test_ids_of_a_vocabulary_are_shown_as_numbers():
     ):
         trace = lab.stream(new, [97], end="", watch="")
         assert shown in "\n".join(drawn(trace_table(trace, None), 8))
+
+
+def test_more_than_a_test_can_hold_is_refused_with_the_line_that_returned_it(monkeypatch):
+    monkeypatch.setattr(drive, "_LARGE", 10)
+    monkeypatch.setattr(drive, "_MOST_RETURNED", 250)
+
+    def filled():
+        return "x" * 100
+
+    with pytest.raises(Failure) as failed:
+        driver(filled=filled).script([], [Call("filled")] * 3, watch="")
+    raised = failed.value.raised
+    assert raised.message.startswith("filled returned 100 characters, which makes 300 in all")
+    line = filled.__code__.co_firstlineno + 1
+    assert raised.line == f'line {line}: return "x" * 100'

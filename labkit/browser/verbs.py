@@ -26,6 +26,11 @@ from labkit.running import platform
 
 _PROGRESS = Path(".labkit/progress.json")
 
+_NO_MEMORY = (
+    "The run was stopped: there is no memory left for the report. Does starter.py return or keep "
+    "many megabytes? Run one task alone to see the line."
+)
+
 Tell = Callable[[dict[str, Any]], object]
 Verb = Callable[[str], str]
 _tell: list[Tell] = []
@@ -78,8 +83,11 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     labs = find_labs(ROOT)
     lab = pick_lab(labs, request["lab"])
     _take_in(request, labs)
-    with platform.no_event_loop():
-        report = run_lab(lab, request.get("task"), _tell[0])
+    try:
+        with platform.no_event_loop():
+            report = run_lab(lab, request.get("task"), _tell[0])
+    except MemoryError:
+        raise UsageError(_NO_MEMORY) from None
     return report | {"progress": _progress()}
 
 

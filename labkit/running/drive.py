@@ -4,6 +4,8 @@ A test describes a whole run as data: the object to make, and the calls to make 
 carries the run out and returns data, with one round trip per run.
 """
 
+import dis
+import linecache
 import random
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,6 +47,10 @@ _MUTABLE = (list, dict)
 _CHANGED_ARGUMENT = "{name} changed its argument"
 _CHANGED_LATER = "a {kind} that {name} returned changed later"
 _LABKIT = str(Path(__file__).parents[1])
+# A test joins, compares and shows the results of a run, which takes several times their size. So a
+# run returns at most so many characters in all; values with fewer than a million are not counted.
+_MOST_RETURNED = 500_000_000
+_LARGE = 1_000_000
 # Limits: an exception's text, a changed argument's text, and the number of changed arguments.
 _MOST_CHARACTERS = 4_000
 _MOST_SHOWN = 60
@@ -89,6 +95,7 @@ class Run:
         self._arguments: list[_Argument] = []
         # The values that the calls returned; the steps have copies.
         self._returned: list[Any] = []
+        self._characters = 0
         self._held: Any = None
         self._make_all()
 
@@ -107,7 +114,10 @@ class Run:
                     result = _read(resolve, target, doing.name)
                 else:
                     value = result = _call(resolve, target, doing, changed)
-                    if type(value) not in _ATOMS:
+                    if type(value) is str or type(value) is bytes:
+                        if len(value) > _LARGE:
+                            self._count(value, doing.name)
+                    elif type(value) not in _ATOMS:
                         result = _data(value, f"{doing.name} returned", doing.name)
                 if watch and type(held) is not Unreadable:
                     held = _read(resolve, target, watch)
@@ -115,7 +125,33 @@ class Run:
                 returned.append(value)
         except (Exception, SystemExit) as error:
             trace.raised = _raised(error, str(doing))
+            if isinstance(error, MemoryError) and not trace.raised.line and doing is not None:
+                trace.raised = replace(trace.raised, line=self._line_of(doing.name))
         self._held = held
+
+    def _count(self, value: str | bytes, name: str) -> None:
+        """Count the characters of a large result.
+
+        Raises:
+            MemoryError: the run has returned too many.
+        """
+        self._characters += len(value)
+        if self._characters > _MOST_RETURNED:
+            raise MemoryError(
+                f"{name} returned {len(value):,} characters, which makes {self._characters:,} in "
+                f"all; a test reads at most {_MOST_RETURNED:,}"
+            )
+
+    def _line_of(self, name: str) -> str:
+        """Return the line on which a function returns if it has one `return`, else its first."""
+        function = getattr(type(self._objects[0]), name) if self._objects else self._resolve(name)
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return ""
+        ends = (part.positions for part in dis.get_instructions(code) if "RETURN" in part.opname)
+        lines = {place.lineno for place in ends if place is not None and place.lineno is not None}
+        line = lines.pop() if len(lines) == 1 else code.co_firstlineno
+        return f"line {line}: {linecache.getline(code.co_filename, line).strip()}"
 
     def end(self) -> Trace:
         """Return the whole run, including changes to the arguments of its objects and to lists

@@ -29,6 +29,9 @@ REAL_TO_PROCESSOR = 6
 TICK = 0.25
 # The system may send a signal so much too early.
 _EARLY_SECONDS = 0.005
+# Whether the reader's code runs. In a browser that code may use less memory than the course, which
+# has to report that it has used up its own.
+READERS_CODE_RUNS = bytearray(1)
 # The part of its stack that Python may use in a browser: see `guard_stack`. 16 kB are a margin.
 _STACK_BYTES = 48 << 10
 _DEEP_BYTES = 96 << 10
@@ -226,6 +229,19 @@ def _protect(size: int) -> None:
     thread = module._PyThreadState_Get()
     start = module._emscripten_stack_get_base() - size
     module._PyUnstable_ThreadState_SetStackProtection(thread, start, size)
+
+
+@contextmanager
+def readers_code() -> Iterator[None]:
+    """Hold the body to the memory of a reader's code, in a browser.
+
+    The page reads the flag each time that Python takes more memory.
+    """
+    READERS_CODE_RUNS[0] = 1
+    try:
+        yield
+    finally:
+        READERS_CODE_RUNS[0] = 0
 
 
 @contextmanager

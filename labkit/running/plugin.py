@@ -5,6 +5,7 @@ It acts on tests in a `test_lab.py` beside a `lab.toml`; all other tests are lef
 
 import json
 import os
+import re
 import sys
 import threading
 from collections import defaultdict
@@ -426,7 +427,9 @@ def _line(error: BaseException, run: LabRun) -> int | None:
     if raised is None or raised.error is None:
         return None
     where = last_line_in(raised.error, run.implementation.filename)
-    return where[0] if where else None
+    # A result may be refused after the code has returned it.
+    named = re.match(r"line (\d+): ", raised.line)
+    return where[0] if where else int(named[1]) if named else None
 
 
 def _split(nodeid: str) -> tuple[str, str]:

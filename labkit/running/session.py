@@ -118,7 +118,8 @@ class LabsOfSession:
         """
         self.decide_parts(folder)
         try:
-            self._code[folder].load()
+            with platform.readers_code():
+                self._code[folder].load()
         finally:
             self._after_run("")
         return self._driver(folder, f"{self._seed}/{test}")
@@ -170,7 +171,8 @@ class LabsOfSession:
         resolve = self._code[folder].resolve
 
         def performed(new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
-            trace = perform(resolve, new, calls, watch)
+            with platform.readers_code():
+                trace = perform(resolve, new, calls, watch)
             self._after_run("" if trace.raised is None else trace.raised.kind)
             return trace
 

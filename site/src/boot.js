@@ -15,12 +15,20 @@ labkit.browser.verbs
 /** From here on Pyodide takes some addresses for negative numbers, and one text for another. */
 const MOST_BYTES = 2 ** 31;
 const PAGE_BYTES = 2 ** 16;
+/** Only the course may use the last part of it, to report what the reader's code has used up. */
+const RESERVED_BYTES = 2 ** 28;
 
-/** Have what takes more memory raise MemoryError in Python. */
-function limitMemory() {
+/**
+ * Have what takes more memory raise MemoryError in Python.
+ *
+ * @param {number} flag the address of a byte, which is 1 while the reader's code runs
+ */
+function limitMemory(flag) {
   const { grow } = WebAssembly.Memory.prototype;
   WebAssembly.Memory.prototype.grow = function (pages) {
-    if (this.buffer.byteLength + pages * PAGE_BYTES >= MOST_BYTES) throw new RangeError("Python may use at most 2 GB");
+    const isReaders = new Uint8Array(this.buffer, flag, 1)[0];
+    const most = isReaders ? MOST_BYTES - RESERVED_BYTES : MOST_BYTES;
+    if (this.buffer.byteLength + pages * PAGE_BYTES >= most) throw new RangeError(`Python may use ${most} bytes`);
     return grow.call(this, pages);
   };
 }
@@ -35,7 +43,6 @@ function limitMemory() {
  * @returns {Promise<Record<string, (asked: string) => string>>} `labkit.browser.verbs`
  */
 export async function boot(python, archives, { hear, interrupts }, say = () => {}) {
-  limitMemory();
   say("Unpacking the course", 1);
   for (const [name, place] of Object.entries(PLACES)) {
     python.FS.mkdirTree(place);
@@ -43,6 +50,7 @@ export async function boot(python, archives, { hear, interrupts }, say = () => {
   }
   say("Importing pytest and the course", 2);
   const verbs = python.runPython(IMPORTS);
+  limitMemory(verbs.platform.READERS_CODE_RUNS.getBuffer("u8").data.byteOffset);
   verbs.begin((text) => hear(JSON.parse(text)), interrupts !== null);
   if (interrupts) python.setInterruptBuffer(new Uint8Array(interrupts));
   return verbs;

@@ -6,7 +6,7 @@ Chromium is asked too, by test_acceptance.py, where it has memory that the page 
 import zipfile
 
 import pytest
-from course_code import NOT_A_BYTE, REFERENCES, where_no_byte_is
+from course_code import NOT_A_BYTE, REFERENCES, where_no_byte_is, with_feed
 from interpreter import LONG, Interpreter
 
 from labkit.grading.reading.bundles import packed
@@ -67,6 +67,26 @@ def test_more_memory_than_there_is_is_a_failure_of_its_test(python):
     assert failing(told["result"]) == {NOT_A_BYTE: "raised"}
     labels = told["result"]["failures"][0]["labels"]
     assert any(label["text"].startswith("MemoryError") for label in labels)
+
+
+# What takes the memory of a browser, each on the last line of the file.
+FILLS = {
+    "returned, 200 MB": with_feed("return 'x' * 200_000_000"),
+    "returned, 300 MB": with_feed("return 'x' * 300_000_000"),
+    "returned, 700 MB": with_feed("return 'x' * 700_000_000"),
+    "kept": with_feed("return kept.append('x' * 50_000_000) or super().feed(token_id)").replace(
+        "def feed(self, token_id)", "def feed(self, token_id, kept=[])"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", FILLS)
+def test_when_memory_ends_the_readers_own_line_is_named(python, how):
+    told = python.run("03", FILLS[how], fresh=True)
+    assert "result" in told, told
+    failure = told["result"]["failures"][0]
+    assert failure["line"] == len(FILLS[how].splitlines())
+    assert any(label["text"].startswith("MemoryError") for label in failure["labels"])
 
 
 CHAINS = {
