@@ -16,8 +16,9 @@ _REPLACED = "/course"
 def add_bytecode(archive: str, place: str) -> None:
     """Add the bytecode of each module of an archive that this interpreter has imported.
 
-    In the archive that modules are imported from, the bytecode takes the place of the source, which
-    would only show lines of the library in a traceback.
+    In the archive that modules are imported from, which is the library, each module has bytecode in
+    place of its source, which would only show lines of the library in a traceback. Readers may
+    import any of them deep in their code, with too little of the stack left to compile it.
 
     Args:
         archive: path of a zip; it is changed.
@@ -31,7 +32,7 @@ def add_bytecode(archive: str, place: str) -> None:
         entries = {name: files.read(name) for name in files.namelist()}
     with zipfile.ZipFile(archive, "w") as files:
         for name, data in entries.items():
-            is_imported = f"{place}/{name}" in imported
+            is_imported = name.endswith(".py") if is_zip else f"{place}/{name}" in imported
             if not (is_imported and is_zip):
                 files.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED, 9)
             if is_imported:

@@ -89,6 +89,17 @@ def test_when_memory_ends_the_readers_own_line_is_named(python, how):
     assert any(label["text"].startswith("MemoryError") for label in failure["labels"])
 
 
+# Modules that import many others, from sources that take much of the stack.
+DEEP = ("urllib.request", "http.client", "email.message", "html.parser", "xml.dom.minidom")
+
+
+@pytest.mark.parametrize("module", DEEP)
+def test_a_module_can_be_imported_within_a_function(python, module):
+    told = python.run("03", with_feed(f"import {module}; return super().feed(token_id)"), fresh=True)
+    assert "result" in told, told
+    assert failing(told["result"]) == {}
+
+
 CHAINS = {
     "of lists": "nest = []\nfor _ in range(2_000):\n    nest = [nest]",
     "of objects": (
