@@ -95,7 +95,9 @@ DEEP = ("urllib.request", "http.client", "email.message", "html.parser", "xml.do
 
 @pytest.mark.parametrize("module", DEEP)
 def test_a_module_can_be_imported_within_a_function(python, module):
-    told = python.run("03", with_feed(f"import {module}; return super().feed(token_id)"), fresh=True)
+    told = python.run(
+        "03", with_feed(f"import {module}; return super().feed(token_id)"), fresh=True
+    )
     assert "result" in told, told
     assert failing(told["result"]) == {}
 
