@@ -46,8 +46,8 @@ def run(method, pieces):
     ("method", "pieces", "reason"),
     [
         ("loop", 1, "makes a call that did not end after 0.5 s of processor time"),
-        ("wait", 1, "waits for an event that cannot happen: no thread ran for 2 s"),
-        ("wait_for_thread", 1, "waits for an event that cannot happen: no thread ran for 2 s"),
+        ("wait", 1, "waits for an event that cannot happen: no thread ran for 1.5 s"),
+        ("wait_for_thread", 1, "waits for an event that cannot happen: no thread ran for 1.5 s"),
         ("sleep", 1, "sleeps, or waits"),
         ("search", 500_000, r"made [\d,]+ of 500,000 calls in \d\.\d s, more and more slowly"),
     ],

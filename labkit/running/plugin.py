@@ -49,7 +49,7 @@ _LIMIT: pytest.StashKey[float] = pytest.StashKey()
 _MOST_PRINTED = 4_000
 _HUNT_LIMIT = 600.0
 # The part of a test's time limit that a single call of the code under test may use.
-_CALL_SHARE = 0.4
+_CALL_SHARE = 0.3
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
     "points(n): the points of this test; those of a lab add up to 100",

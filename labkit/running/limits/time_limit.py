@@ -18,7 +18,7 @@ _AGAIN_SECONDS = 0.5
 _DEBUGGERS = ("pydevd", "_pydevd_bundle")
 # A process that only waits uses less processor time between two ticks.
 _IDLE_SECONDS = 0.000_2
-_IDLE_TICKS = 8
+_IDLE_TICKS = 6
 # So many ticks show how fast the calls of a run are.
 _RUN_TICKS = 4
 
