@@ -145,6 +145,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
 def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.assignment import Assignment
     from labkit.grading.cohort import grade_all
+    from labkit.grading.marks.groups import of_members
     from labkit.grading.overlay import read_overlay
     from labkit.grading.preflight import check_tests
     from labkit.grading.progress_line import ProgressLine
@@ -169,7 +170,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     target = pick_lab(labs, args.lab) if args.lab else None
     unseen = [root, args.ledger, args.overlay, *args.paths]
     mode = choose_mode(trust=args.trust, container=args.container, unseen=unseen)
-    submissions = collect(args.paths, Course(labs, target))
+    submissions = of_members(collect(args.paths, Course(labs, target)), args.roster)
     inputs = ReportInputs(options, submissions, root)
     for warning in inputs.warnings:
         print(f"labkit: {warning}", file=sys.stderr)

@@ -14,11 +14,13 @@ from labkit.course.lab import find_labs
 from labkit.errors import UsageError
 from labkit.grading.ledger import Ledger
 from labkit.grading.marks.csv_files import read_csv
+from labkit.grading.marks.groups import of_members
 from labkit.grading.marks.late import read_rule, read_time, read_times
 from labkit.grading.marks.marking import MarkOptions, read_markings
 from labkit.grading.marks.roster import read_roster
 from labkit.grading.marks.students import Students
 from labkit.grading.reading.entry_name import short_names
+from labkit.grading.reading.submission import Submission
 from labkit.grading.reports.gradebooks import canvas_csv, check_roster, moodle_csv
 
 LAB = "lab-90-pairs"
@@ -374,6 +376,35 @@ def test_a_ledger_keeps_the_rule_and_the_times_until_the_files_are_others(file, 
     assert "(other files were handed in)" in changes[0]
     (told,) = marking.warnings(named=True)
     assert told.startswith("2 handed in other files since the time in the ledger: see --times")
+
+
+GROUPS = """\
+Identifier,"Full name",Status,Group,Grade,"Maximum Grade","Last modified (submission)"
+Participant 101,"Ada L",Submitted,"Pair_1: x",,100.00,"Tuesday, 24 November 2026, 12:05 AM"
+Participant 17,Bo,Submitted,Duo,,100.00,-
+Participant 103,Cy,Submitted,"Pair_1: x",,100.00,"Tuesday, 24 November 2026, 12:05 AM"
+Participant 104,Duo,Submitted,Duo,,100.00,-
+"""
+PAIR, SOLO = "Pair 1 x_17_assignsubmission_file", "Duo_104_assignsubmission_file"
+
+
+def test_what_a_group_handed_in_is_graded_for_each_member_and_for_nobody_else(file):
+    work = [Submission(name, LAB, {LAB: name.encode()}) for name in (PAIR, SOLO)]
+    # The group's number is that of a participant who is not in it.
+    expanded = of_members(work, file(GROUPS))
+    assert [one.student for one in expanded] == [
+        "Ada L_101_assignsubmission_file", "Cy_103_assignsubmission_file", SOLO,
+    ]  # fmt: skip
+    assert {one.digest for one in expanded[:2]} == {work[0].digest}
+    assert expanded[0].remark_texts == ("Handed in by the group Pair 1 x",)
+    assert expanded[2] == work[1]
+    marking = marking_of([one.student for one in expanded], roster=file(GROUPS), due=DUE,
+                         late="10% per day")  # fmt: skip
+    grades = [graded(one.student, 80) for one in expanded]
+    totals = {name: int(mark.total) for name, mark in marks_of(marking, *grades).items()}
+    assert totals == {"Ada L": 60, "Bo": 0, "Cy": 60, "Duo": 80}
+    for roster in (None, file(PLAIN), file(WORKSHEET)):
+        assert of_members(work, roster) == work
 
 
 def test_options_that_need_others_say_which(file):
