@@ -136,7 +136,10 @@ def test_a_zip_is_always_the_same_and_takes_no_students_work_no_edits_and_few_re
                 subprocess.run(["bash", "-n"], input=archive.read(name), check=True)
         own = [name.split("/")[-2][:6] for name in names if name.endswith("/solution.py")]
         solutions[lab.number] = {*own}
-        assert not [n for n in names if "starter" in n.rsplit("/")[-1] and "labs/" in n]
+        # A student's work is in `starter.py`; the starters as handed out say whose a file is.
+        starters = {n for n in names if "starter" in n.rsplit("/")[-1] and "labs/" in n}
+        handed_out = (other.pristine_starter.relative_to(ROOT).as_posix() for other in LABS)
+        assert starters == {f"course/{name}" for name in handed_out}
         assert not [name for name in names if name.endswith("test_hidden.py")]
         # What is hidden of a hunt's pool is in its labs' edits, which no student may fetch.
         hidden = lab.hunt is not None and platform == "gradescope"
@@ -356,6 +359,14 @@ def test_what_was_graded_and_when_it_was_handed_in(on, monkeypatch):
     assert told["commit"] == told["review"] == FACTS["COMMIT_URL"]
     monkeypatch.setenv("REVIEW_URL", "https://review")
     assert place.grade().data["review"] == "https://review"
+
+
+def test_another_labs_file_is_called_so(on):
+    place = on(Gradescope)
+    place.put(pick_lab(LABS, "04").solution.read_bytes())
+    told = place.grade()
+    assert told.scores == (0, 100)
+    assert "Remark: This is the file of lab-04, which defines StopStringMatcher: it" in told.page
 
 
 def test_a_doubtful_grade_and_remarks_are_on_every_platforms_page():

@@ -27,6 +27,14 @@ _PUBLIC = re.compile(rb"^ *(?:async +)?(?:def|class) +([A-Za-z]\w*)", re.M)
 _MOST_NAMED = 3
 
 
+def starter_of(lab: Lab) -> bytes:
+    """Return a lab's starter as it was handed out; b"" in an archive without starters."""
+    for path in (lab.pristine_starter, lab.starter):
+        if path.exists():
+            return path.read_bytes()
+    return b""
+
+
 def is_code(name: str) -> bool:
     """Return whether a file of this name may contain the lab's source."""
     return name.lower().endswith((*SUFFIXES, TEXT_SUFFIX))
@@ -108,8 +116,7 @@ def _count(submission: Submission, public: frozenset[bytes]) -> int:
 
 
 def _public_names(lab: Lab) -> frozenset[bytes]:
-    path = lab.pristine_starter if lab.pristine_starter.exists() else lab.starter
-    return frozenset(_PUBLIC.findall(path.read_bytes()))
+    return frozenset(_PUBLIC.findall(starter_of(lab)))
 
 
 def _order(name: str, submission: Submission) -> tuple[int, int, int, int, str]:

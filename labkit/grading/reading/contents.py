@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from labkit.course.lab import Lab
+from labkit.grading.reading.choice import starter_of
 from labkit.grading.reading.source_text import text_of
 from labkit.grading.reading.submission import Remark, Submission
 
@@ -46,7 +47,7 @@ def with_remark(submission: Submission, labs: Sequence[Lab]) -> Submission:
     others = [other for other in labs if other.hunt is None and other.name != lab.name]
     if len(missing) < len(names_of(lab)):
         others = []
-    owner = next((other for other in others if defined.issuperset(names_of(other))), None)
+    owner = next((other for other in others if defined.issuperset(names_of(other) or [""])), None)
     if owner is not None:
         first = f"This is the file of {owner.label}, which defines {_listed(names_of(owner))}"
     elif module:
@@ -59,14 +60,8 @@ def with_remark(submission: Submission, labs: Sequence[Lab]) -> Submission:
 
 
 def names_of(lab: Lab) -> tuple[str, ...]:
-    """Return the names of the functions and classes in a lab's starter."""
-    path = lab.pristine_starter if lab.pristine_starter.exists() else lab.starter
-    return _names_in(path)
-
-
-@cache
-def _names_in(path: Path) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_DEFINED.findall(path.read_text(encoding="utf-8"))))
+    """Return the names of the functions and classes in a lab's starter, if there is one."""
+    return tuple(dict.fromkeys(_DEFINED.findall(starter_of(lab).decode("utf-8", "replace"))))
 
 
 @cache
