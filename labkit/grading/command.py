@@ -40,6 +40,14 @@ _REGRADE_HELP = (
     "grade submissions again if their grade in the ledger is doubtful: their process was killed, "
     "perhaps by the machine"
 )
+_TIMES_HELP = (
+    "times of submission: student,submitted_at; Moodle's grading worksheet as the roster has them; "
+    "the ledger keeps them"
+)
+_LATE_HELP = (
+    "late rule: '10%% per day, at most 50%%, 15 min grace'; the ledger keeps it until another is "
+    "named"
+)
 _SEED_HELP = (
     "seed of the randomised tests; the default is a secret seed, made at the first grading and "
     "kept in .labkit/grading-seed"
@@ -100,9 +108,9 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
     )
     add = command.add_argument_group("marks").add_argument
     add("--roster", type=Path, metavar="CSV", help="students: Canvas's or Moodle's export")
-    add("--times", type=Path, metavar="CSV", help="times of submission: student,submitted_at")
-    add("--due", metavar="TIME", help="the due time, as 2026-11-22T23:59")
-    add("--late", metavar="RULE", help="late rule: '10%% per day, at most 50%%, 15 min grace'")
+    add("--times", type=Path, metavar="CSV", help=_TIMES_HELP)
+    add("--due", metavar="TIME", help="the due time, as 2026-11-22T23:59; the ledger keeps it")
+    add("--late", metavar="RULE", help=_LATE_HELP)
     add("--points", type=Path, metavar="CSV", help="points given by hand: student,points,reason")
 
 
@@ -145,7 +153,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
 def _run(args: argparse.Namespace, root: Path) -> int:
     from labkit.grading.assignment import Assignment
     from labkit.grading.cohort import grade_all
-    from labkit.grading.marks.groups import of_members
+    from labkit.grading.marks.by_student import by_student
     from labkit.grading.overlay import read_overlay
     from labkit.grading.preflight import check_tests
     from labkit.grading.progress_line import ProgressLine
@@ -170,7 +178,7 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     target = pick_lab(labs, args.lab) if args.lab else None
     unseen = [root, args.ledger, args.overlay, *args.paths]
     mode = choose_mode(trust=args.trust, container=args.container, unseen=unseen)
-    submissions = of_members(collect(args.paths, Course(labs, target)), args.roster)
+    submissions = by_student(collect(args.paths, Course(labs, target)), args.roster, labs)
     inputs = ReportInputs(options, submissions, root)
     for warning in inputs.warnings:
         print(f"labkit: {warning}", file=sys.stderr)

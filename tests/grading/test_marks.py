@@ -13,8 +13,8 @@ from made_grades import made_grade, made_test
 from labkit.course.lab import find_labs
 from labkit.errors import UsageError
 from labkit.grading.ledger import Ledger
+from labkit.grading.marks.by_student import by_student
 from labkit.grading.marks.csv_files import read_csv
-from labkit.grading.marks.groups import of_members
 from labkit.grading.marks.late import read_rule, read_time, read_times
 from labkit.grading.marks.marking import MarkOptions, read_markings
 from labkit.grading.marks.roster import read_roster
@@ -391,7 +391,7 @@ PAIR, SOLO = "Pair 1 x_17_assignsubmission_file", "Duo_104_assignsubmission_file
 def test_what_a_group_handed_in_is_graded_for_each_member_and_for_nobody_else(file):
     work = [Submission(name, LAB, {LAB: name.encode()}) for name in (PAIR, SOLO)]
     # The group's number is that of a participant who is not in it.
-    expanded = of_members(work, file(GROUPS))
+    expanded = by_student(work, file(GROUPS), [])
     assert [one.student for one in expanded] == [
         "Ada L_101_assignsubmission_file", "Cy_103_assignsubmission_file", SOLO,
     ]  # fmt: skip
@@ -404,7 +404,19 @@ def test_what_a_group_handed_in_is_graded_for_each_member_and_for_nobody_else(fi
     totals = {name: int(mark.total) for name, mark in marks_of(marking, *grades).items()}
     assert totals == {"Ada L": 60, "Bo": 0, "Cy": 60, "Duo": 80}
     for roster in (None, file(PLAIN), file(WORKSHEET)):
-        assert of_members(work, roster) == work
+        assert {one.student for one in by_student(work, roster, [])} == {PAIR, SOLO}
+
+
+def test_two_entries_of_one_student_are_that_students_choice_and_not_the_class_s(file):
+    names = {"ada": b"a", "ADA@X.edu": b"b", "bob": b"b", "zoe": b"z"}
+    work = [Submission(name, LAB, {LAB: source}) for name, source in names.items()]
+    students = {one.student: one for one in by_student(work, file(PLAIN), [])}
+    assert set(students) == {"ada", "bob", "zoe"}
+    (remark,) = students["ada"].remarks
+    assert remark.is_doubt
+    assert remark.text.startswith("ada and ADA@X.edu may each be the file to grade. ada was graded")
+    assert students["bob"] == work[2]
+    Students(students, read_roster(file(PLAIN)))
 
 
 def test_options_that_need_others_say_which(file):

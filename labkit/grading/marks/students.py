@@ -57,11 +57,8 @@ class Students:
         people = () if roster is None else roster.people
         self.unlisted: list[str] = []
         form = "" if roster is None else roster.form
-        owners = _Index(_known_by(Student(None, person), form) for person in people)
         matches: dict[int, str] = {}
-        for entry in entries:
-            what = f"{OPTION}: the submission {entry!r}"
-            place = owners.find(entry, what, lambda n: _label(people[n]))
+        for entry, place in places_of(entries, roster).items():
             if place is None:
                 self.unlisted.append(entry)
             elif place in matches:
@@ -89,6 +86,23 @@ class Students:
         """
         place = self._index.find(text, f"{where}: {text!r}", lambda n: repr(self.all[n].name))
         return None if place is None else self.all[place]
+
+
+def places_of(entries: Iterable[str], roster: Roster | None) -> dict[str, int | None]:
+    """Return by entry the place of its student in a roster, or None.
+
+    Raises:
+        UsageError: an entry matches two people of the roster.
+    """
+    people = () if roster is None else roster.people
+    form = "" if roster is None else roster.form
+    owners = _Index(_known_by(Student(None, person), form) for person in people)
+    return {
+        entry: owners.find(
+            entry, f"{OPTION}: the submission {entry!r}", lambda n: _label(people[n])
+        )
+        for entry in entries
+    }
 
 
 class _Known(NamedTuple):

@@ -1,4 +1,8 @@
-"""Work of a group, handed in once: each member gets a submission of their own, with the same files.
+"""Submissions by student, if a roster shows that entries are not one for each student.
+
+A student with two entries, `ada` and `ada@example.edu`, has one submission: which of them is graded
+is up to `labkit.grading.reading.choice`. And work of a group is handed in once: each member gets a
+submission of their own, with the same files.
 
 Moodle's zip has an entry for each group, `Pair 1_17_assignsubmission_file`. The number is the
 group's, and may also be the number of a participant who has nothing to do with it. The grading
@@ -9,11 +13,14 @@ older, the zip had an entry for each member, `Pair 1-Ada Lovelace_4001_assignsub
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from labkit.course.lab import Lab
 from labkit.grading.marks.roster import Person, Roster, folded, read_roster, words_of
+from labkit.grading.marks.students import places_of
+from labkit.grading.reading.choice import chosen
 from labkit.grading.reading.entry_name import EntryName, read_entry_name
 from labkit.grading.reading.submission import Remark, Submission, one_line
 
@@ -21,25 +28,41 @@ from labkit.grading.reading.submission import Remark, Submission, one_line
 COLUMN = "group"
 
 
-def of_members(submissions: Iterable[Submission], roster: Path | None) -> list[Submission]:
-    """Return submissions in which each of a group's is replaced by one for each member.
+def by_student(
+    submissions: Iterable[Submission], roster: Path | None, labs: Sequence[Lab]
+) -> list[Submission]:
+    """Return the submissions; each student of a roster has at most one for a lab.
 
     Args:
         submissions: the submissions.
-        roster: Moodle's grading worksheet; with another roster, or none, nothing is replaced.
+        roster: the roster; only Moodle's grading worksheet has groups.
+        labs: all labs of the course.
 
     Raises:
-        UsageError: the roster cannot be read.
+        UsageError: the roster cannot be read, or an entry matches two of its people.
     """
-    people = None if roster is None else read_roster(roster)
-    members = {} if people is None else _members(people)
-    if people is None or not members:
+    if roster is None:
         return [*submissions]
+    people = read_roster(roster)
+    expanded = _of_members(submissions, people)
+    places = places_of({submission.student for submission in expanded}, people)
+    options: dict[tuple[str, int | str], dict[str, Submission]] = defaultdict(dict)
+    for submission in expanded:
+        place = places[submission.student]
+        owner = submission.student if place is None else place
+        options[submission.lab, owner][submission.student] = submission
+    by_name = {lab.name: lab for lab in labs}
+    merged = (chosen(own, by_name.get(lab)) for (lab, _), own in options.items())
+    return sorted(merged, key=lambda submission: (submission.lab, submission.student))
+
+
+def _of_members(submissions: Iterable[Submission], people: Roster) -> list[Submission]:
+    """Return submissions in which each of a group's is replaced by one for each member."""
+    members = _members(people)
     by_number = {person.id: person for person in people.people}
-    expanded = (
+    return [
         member for submission in submissions for member in _expanded(submission, members, by_number)
-    )
-    return sorted(expanded, key=lambda submission: (submission.lab, submission.student))
+    ]
 
 
 def _members(roster: Roster) -> dict[str, list[Person]]:
