@@ -267,6 +267,10 @@ HOSTILE = {
     "all bytes": bytes(range(256)) * 4_000,
     "utf-16": "class Größe: pass\n".encode("utf-16") * 20_000,
     "the same, over and over": b"x = f(x)\n" * 100_000,
+    "a text that runs": b'exec("' + b"def " * 250_000 + b'")',
+    "texts that run": b"exec('" + b"def f():" * 10 + b"')\n" * 20_000,
+    "a coding line": b"# coding: utf7\n" + b"+" * 500_000,
+    "an escape": b"# coding: unicode_escape\n" + b"\\N{" * 200_000,
     "nothing": b"",
 }
 

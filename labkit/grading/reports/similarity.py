@@ -68,7 +68,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _RUNS_TEXT = re.compile(r"\b(?:exec|eval)\b")
-_CODE = re.compile(r"\b(?:def|lambda|class)\b[^\n]*:")
+# Bounded, so that a line of nothing but `def` costs no more than others.
+_CODE = re.compile(r"\b(?:def|lambda|class)\b[^\n:]{0,200}:")
 # The fewest characters of a text that is compared as code.
 _LONG_TEXT = 80
 _PYTHON_NAMES = {
