@@ -107,6 +107,7 @@ class Page:
 
     def __init__(self, tell: Callable[[dict[str, Any]], object], *, interrupts: bool) -> None:
         self._tell = tell
+        self._messages: dict[str, str] = {}
         # It writes the signal's number into memory that Python reads every few instructions.
         self.timer = (
             Timer(
@@ -129,7 +130,12 @@ class Page:
             seconds: of real time.
             messages: the text to print then (`late`), or if Python is gone (`gone`).
         """
-        self._tell({"event": "watch", "seconds": seconds or None, "told": dict(messages)})
+        self._messages = dict(messages)
+        self._tell({"event": "watch", "seconds": seconds or None, "told": self._messages})
+
+    def hurry(self, seconds: float) -> None:
+        """Have the page end the run after so many seconds at most, with the same messages."""
+        self._tell({"event": "watch", "seconds": seconds, "told": self._messages})
 
     def _announce(self, seconds: float, again: float) -> None:
         self._tell({"event": "limit", "seconds": seconds or None, "again": again})

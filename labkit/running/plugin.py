@@ -50,6 +50,8 @@ _MOST_PRINTED = 4_000
 _HUNT_LIMIT = 600.0
 # The part of a test's time limit that a single call of the code under test may use.
 _CALL_SHARE = 0.3
+# In a browser, the part of it after a test that ran into its limit.
+_LATER_SHARE = 0.25
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
     "points(n): the points of this test; those of a lab add up to 100",
@@ -266,6 +268,9 @@ class LabPlugin:
         limit = item.stash[_LIMIT]
         # A test with a limit of its own has long inputs, so a call may take long.
         call_limit = _CALL_SHARE * limit if limit == self._limit else None
+        if call_limit is not None and platform.page() and self._timeouts[item.path.parent].any:
+            # The same endless loop would end each time after seconds, while a reader waits.
+            call_limit *= _LATER_SHARE
         with self.limits.enforce(limit, Stuck(str(run.implementation.path), limit, call_limit)):
             return (yield)
 
@@ -292,6 +297,8 @@ class LabPlugin:
             return report
         if result.kind is ResultKind.TIMEOUT and item.stash[_LIMIT] == self._limit:
             self._timeouts[run.lab.path].add(_task_of(item))
+        elif _fills_page(result):
+            self._timeouts[run.lab.path].add(_task_of(item), "limit of time or memory")
         result = replace(result, printed=_printed(report))
         self.labs.note(run, item.name, result)
         if self._is_worker:
@@ -419,6 +426,12 @@ def _task_of(item: pytest.Item) -> int | None:
 def _can_run(item: pytest.Item) -> bool:
     mark = item.get_closest_marker("needs")
     return mark is None or platform.has(mark.args[0])
+
+
+def _fills_page(result: Result) -> bool:
+    """Return whether the test used up the memory of a browser, which takes as long as a timeout."""
+    raised = result.failure.raised if result.failure is not None else None
+    return platform.page() is not None and raised is not None and raised.kind == "MemoryError"
 
 
 def _line(error: BaseException, run: LabRun) -> int | None:

@@ -78,10 +78,17 @@ class Timeouts:
 
     def __init__(self) -> None:
         self._by_task: Counter[int | None] = Counter()
+        self._limit = "time limit"
 
-    def add(self, task: int | None) -> None:
-        """Count a test of a task that ran into the time limit."""
+    def add(self, task: int | None, limit: str = "") -> None:
+        """Count a test of a task that ran into the time limit, or into another limit."""
         self._by_task[task] += 1
+        self._limit = limit or self._limit
+
+    @property
+    def any(self) -> bool:
+        """Whether a test ran into a limit."""
+        return self._by_task.total() > 0
 
     def check(self, task: int | None) -> None:
         """Check that the next test of a task is worth a try.
@@ -94,7 +101,7 @@ class Timeouts:
             count = self._by_task.total()
             if count < _TIMEOUTS_IN_ALL:
                 return
-        raise NotRunError(f"{count} tests ran into the time limit; fix those first")
+        raise NotRunError(f"{count} tests ran into the {self._limit}; fix those first")
 
 
 def classify(error: BaseException) -> Result:

@@ -5,6 +5,12 @@
 // raises in that one test; if that has no effect, or elsewhere, the worker is ended.
 
 const SIGALRM = 14;
+/**
+ * Code in C that does not let Python look for so long is taken for endless, in a test whose limit is
+ * not long.
+ */
+const UNHEARD_SECONDS = 6;
+const LONG_SECONDS = 20;
 /** For what comes before Python's first word: how long it may take, and what is said then. */
 const START_SECONDS = 60;
 const START = {
@@ -58,6 +64,8 @@ export class Interpreter {
   /** The clock of the test that runs, and that of the worker as a whole. */
   #limit = null;
   #watch = null;
+  /** In how many seconds that ends it. */
+  #watched = null;
   /** What is said if the worker is late, or gone. */
   #told = START;
   #hear = () => {};
@@ -141,6 +149,7 @@ export class Interpreter {
       this.#limitTo(data.seconds, data.again);
     } else if (data.event === "watch") {
       this.#watchFor(data.seconds, data.told);
+      this.#hear({ event: "clock", seconds: data.seconds });
     } else if (data.event) {
       this.#hear(data);
     } else if (data.died) {
@@ -166,10 +175,16 @@ export class Interpreter {
     if (!this.#interrupts) return;
     Atomics.store(this.#interrupts, 0, 0);
     if (!seconds) return;
+    let unheard = 0;
+    const strike = () => {
+      // Python takes the signal out between two instructions.
+      unheard = Atomics.exchange(this.#interrupts, 0, SIGALRM) === SIGALRM ? unheard + again : 0;
+      if (unheard >= UNHEARD_SECONDS && this.#watched < LONG_SECONDS) this.#late();
+    };
     this.#limit = setTimeout(() => {
-      Atomics.store(this.#interrupts, 0, SIGALRM);
+      strike();
       // Python may discard an exception that strikes in a destructor.
-      if (again) this.#limit = setInterval(() => Atomics.store(this.#interrupts, 0, SIGALRM), again * 1000);
+      if (again) this.#limit = setInterval(strike, again * 1000);
     }, seconds * 1000);
   }
 
@@ -177,10 +192,13 @@ export class Interpreter {
   #watchFor(seconds, told) {
     clearTimeout(this.#watch);
     this.#told = { ...START, ...told };
+    this.#watched = seconds;
     if (!seconds) return;
-    this.#watch = setTimeout(() => {
-      this.#end(new CallError("late", this.#told.late));
-    }, seconds * 1000);
+    this.#watch = setTimeout(() => this.#late(), seconds * 1000);
+  }
+
+  #late() {
+    this.#end(new CallError("late", this.#told.late));
   }
 
   #die(how) {

@@ -3,6 +3,8 @@
 import { button, count, make } from "./dom.js";
 import { noReportNodes, reportNodes, summary } from "./report.js";
 
+/** A test that takes longer is said to run. */
+const SLOW_SECONDS = 2;
 const STOPPED = "Stopped. Nothing was graded.";
 const MISTAKE = "This is an error in the course, not in your code. Your code is kept.";
 const KEPT = "Your code is kept, and a new Python is being started.";
@@ -17,6 +19,9 @@ export class Runs {
   /** Whether it is drawn that Python could not be loaded. */
   #isBroken = false;
   #tests = 0;
+  /** When the test that runs began, and when it is ended at the latest, in seconds; and a timer. */
+  #test = null;
+  #clock = null;
   #printed = [];
   #status = make("p", { className: "status", role: "status", tabindex: "-1" });
   #bar = make("progress", { className: "running", "aria-label": "Progress", hidden: true });
@@ -106,6 +111,8 @@ export class Runs {
     this.#stopper = new AbortController();
     this.#hasBegun = false;
     this.#tests = 0;
+    this.#test = null;
+    this.#clock = setInterval(() => this.#hasBegun && this.#drawNow(), 1000);
     this.#printed = [];
     this.#bar.hidden = false;
     this.#bar.removeAttribute("value");
@@ -117,12 +124,18 @@ export class Runs {
 
   #end() {
     this.#stopper = null;
+    clearInterval(this.#clock);
     this.#bar.hidden = true;
     this.box.removeAttribute("aria-busy");
     this.#acts.onState(false);
   }
 
   #hear(event) {
+    if (event.event === "clock") {
+      const now = performance.now() / 1000;
+      this.#test = event.seconds && { began: this.#test?.began ?? now, ends: now + event.seconds };
+      return;
+    }
     if (!this.#hasBegun) {
       this.#hasBegun = true;
       this.#bar.removeAttribute("value");
@@ -132,9 +145,18 @@ export class Runs {
       this.#printed.push(event);
     } else if (event.event === "test") {
       this.#tests += 1;
-      // Drawn by the style sheet: nobody wants each test read out.
-      this.#status.dataset.now = `${count(this.#tests, "test")} so far`;
+      this.#drawNow();
     }
+  }
+
+  /** Say how far the run is, and how long a slow test may still take. */
+  #drawNow() {
+    const now = performance.now() / 1000;
+    const isSlow = this.#test && now - this.#test.began > SLOW_SECONDS;
+    const left = isSlow && Math.max(0, Math.ceil(this.#test.ends - now));
+    const limit = isSlow ? `; this test is ended in ${left} s at the latest` : "";
+    // Drawn by the style sheet: nobody wants each test read out.
+    this.#status.dataset.now = `${count(this.#tests, "test")} so far${limit}`;
   }
 
   #fail(error, task) {

@@ -100,6 +100,10 @@ MISBEHAVES = {
         f"The run was stopped: {NOT_A_BYTE} did not end and could not be interrupted. Is there an "
         "endless loop, or an `except` that catches everything, in starter.py?",
     ),
+    "endless loop in C": (
+        where_no_byte_is("import itertools; sum(itertools.count())"),
+        f"The run was stopped: {NOT_A_BYTE} did not end and could not be interrupted.",
+    ),
     "recursion without end": (with_feed("return self.feed(token_id)"), "RecursionError"),
     "os._exit(0)": (
         where_no_byte_is("import os; os._exit(0)"),

@@ -16,6 +16,8 @@ from labkit.running.source import is_given
 # Python may discard the exception, for example in a callback of the garbage collector.
 _AGAIN_SECONDS = 0.5
 _DEBUGGERS = ("pydevd", "_pydevd_bundle")
+# A page waits so long for the end of a test that was interrupted.
+PAGE_SECONDS = 3.0
 # A process that only waits uses less processor time between two ticks.
 _IDLE_SECONDS = 0.000_2
 _IDLE_TICKS = 6
@@ -169,6 +171,18 @@ def time_limit(
         yield
         return
     by_signal = {timer.number: timer for timer in timers}
+    is_interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        try:
+            stop(number, frame)
+        except OverdueError:
+            around = platform.page()
+            if around is not None and not is_interrupted:
+                around.hurry(PAGE_SECONDS)
+            is_interrupted = True
+            raise
 
     def stop(number: int, frame: FrameType | None) -> None:
         timer = by_signal[number]
@@ -186,7 +200,7 @@ def time_limit(
         elif stuck is not None:
             stuck.check_idle()
 
-    before = {number: signal.signal(number, stop) for number in by_signal}
+    before = {number: signal.signal(number, interrupt) for number in by_signal}
     left = [timer.set(seconds * timer.times, _AGAIN_SECONDS) for timer in timers]
     try:
         yield

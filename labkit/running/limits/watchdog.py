@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, NoReturn
 
-from labkit.running.limits.time_limit import processor_seconds
+from labkit.running.limits.time_limit import PAGE_SECONDS, processor_seconds
 from labkit.running.platform import REAL_TO_PROCESSOR, SLOWER, Page
 
 _GOODBYE = b"\n"
@@ -29,7 +29,6 @@ _NO_LIMIT = 0.0
 # A test that still runs so long after its limit counts as one that cannot be interrupted. After a
 # small limit, the time is less.
 _MOST_GRACE_SECONDS = 2.0
-_MOST_GRACE_SECONDS_OF_PAGE = 3.0
 _LOOK_SECONDS = 0.2
 # A test that has run for so long is shown on the terminal.
 _SHOWN_SECONDS = 1.5
@@ -118,7 +117,7 @@ class PageWatchdog:
         seconds = limit * SLOWER
         messages = {"late": _endless(test, self._code), "gone": ended(test, self._code)}
         self._page.watch(
-            seconds + min(_MOST_GRACE_SECONDS_OF_PAGE, seconds),
+            seconds + min(PAGE_SECONDS, seconds),
             {kind: f"{_STOPPED}{text}" for kind, text in messages.items()},
         )
 

@@ -1,5 +1,6 @@
 """The failures of a lab as data: the failures of one reason are one group, with their points."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -15,6 +16,8 @@ WAITS = {
     ResultKind.NOT_RUN: ("was not run", "were not run"),
 }
 Group = list[GradedTest]
+# In a browser, later tests are ended sooner.
+_SECONDS = re.compile(r"(?<= after )[\d.]+ s(?= of processor time)")
 
 
 def first_open_task(lab: Lab, tests: Sequence[GradedTest]) -> int | None:
@@ -37,7 +40,7 @@ def _reason(test: GradedTest) -> tuple[str, ...]:
     text, _, line = test.message.rpartition("\n")
     if test.kind is ResultKind.RAISED and line.startswith("line "):
         return test.kind, text.partition(":")[0], line
-    return test.kind, test.message
+    return test.kind, _SECONDS.sub("", test.message)
 
 
 def worth(group: Sequence[GradedTest]) -> str:
