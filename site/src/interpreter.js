@@ -32,27 +32,24 @@ const watchers = new Set();
 
 /** Fetch and compile Python once; `watch` hears how many bytes of how many are here. */
 async function compile(base) {
-  const url = new URL("pyodide/pyodide.asm.wasm", base);
+  const url = new URL("pyodide/pyodide.asm.wasm.packed", base);
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${url.pathname}: ${response.status} ${response.statusText}`);
-  const counted = tally(response.clone().body);
-  const isWasm = response.headers.get("Content-Type") === "application/wasm";
-  const module = isWasm
-    ? await WebAssembly.compileStreaming(response)
-    : await WebAssembly.compile(await response.arrayBuffer());
-  await counted;
-  return module;
+  const stream = response.body.pipeThrough(tally()).pipeThrough(new DecompressionStream("gzip"));
+  const headers = { "Content-Type": "application/wasm" };
+  return WebAssembly.compileStreaming(new Response(stream, { headers }));
 }
 
-async function tally(stream) {
-  const total = PYTHON_SIZES["pyodide.asm.wasm"];
+/** Pass bytes on, and tell the watchers of them. */
+function tally() {
   let done = 0;
-  for (const reader = stream.getReader(); ; ) {
-    const { done: ended, value } = await reader.read();
-    if (ended) return;
-    done += value.length;
-    for (const watch of watchers) watch({ what: "Loading Python", done, total });
-  }
+  return new TransformStream({
+    transform(bytes, controller) {
+      done += bytes.length;
+      for (const watch of watchers) watch({ what: "Loading Python", done, total: PACKED_BYTES });
+      controller.enqueue(bytes);
+    },
+  });
 }
 
 /** One interpreter. It can be called again and again until it is ended. */

@@ -68,7 +68,7 @@ def test_a_button_that_goes_leaves_the_focus_in_its_place(bench):
 NO_PYTHON = """
 const real = fetch;
 window.down = true;
-window.fetch = (url, ...more) => window.down && String(url).endsWith(".wasm")
+window.fetch = (url, ...more) => window.down && String(url).endsWith(".wasm.packed")
   ? Promise.reject(new Error("no connection")) : real(url, ...more);
 """
 
