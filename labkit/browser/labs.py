@@ -3,6 +3,7 @@
 Markdown texts of the course become HTML here; HTML inside of them is escaped.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,18 @@ def labs_data(root: Path) -> list[dict[str, Any]]:
     return [_lab(lab) for lab in find_labs(root)]
 
 
+def page_starter(text: str) -> str:
+    """Return a starter as a page shows it: its docstring names the page's buttons, not `make`."""
+    return _CHECK.sub("Check your work with Run. Stuck? Open Hints below.", text)
+
+
 def _lab(lab: Lab) -> dict[str, Any]:
     return {
         "number": lab.number,
         "name": lab.name,
         "title": lab.title,
         "tasks": [{"number": task.number, "title": task.title} for task in lab.tasks],
-        "starter": lab.pristine_starter.read_text("utf-8"),
+        "starter": page_starter(lab.pristine_starter.read_text("utf-8")),
         "hints": _hints(lab),
         "pool": _pool(lab),
         "predictions": _predictions(lab),
@@ -91,4 +97,5 @@ def _inline(text: str) -> str:
     return html
 
 
+_CHECK = re.compile(r"^Check your work with `make lab N=\d\d`.*$", re.MULTILINE)
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")

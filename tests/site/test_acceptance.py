@@ -112,6 +112,7 @@ MISBEHAVES = {
     ),
     "100 MB": (with_feed("return 'x' * 100_000_000"), "more than 100000 characters in all"),
     "100 MB printed": (where_no_byte_is("print('x' * 100_000_000)\nreturn 0"), NOT_A_BYTE),
+    "70 kB": (REFERENCES["03"] + "#" * 70_000, "starter.py has"),
     "syntax error": ("x = 1\ndef f(:\n    pass\n", "starter.py line 2 is not valid Python"),
 }
 

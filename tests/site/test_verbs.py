@@ -3,8 +3,10 @@
 Each verb is called in a folder that is unpacked as a browser does it.
 """
 
+import ast
 import base64
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -14,7 +16,7 @@ import pytest
 from interpreter import LONG
 from rich._unicode_data._versions import VERSIONS
 
-from labkit.browser.labs import labs_data
+from labkit.browser.labs import labs_data, page_starter
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.grading.reading.bundles import make_bundle
 from labkit.publish.packing import write_folder, write_zip
@@ -97,7 +99,15 @@ def test_an_archive_has_the_fresh_starter_whatever_stands_in_the_repository():
     files = make_archive(ROOT, ROOT)
     for lab in find_labs(ROOT):
         name = lab.starter.relative_to(ROOT).as_posix()
-        assert files[name] == lab.pristine_starter.read_bytes()
+        fresh = lab.pristine_starter.read_text("utf-8")
+        assert files[name].decode() == page_starter(fresh)
+
+
+def test_a_pages_starters_speak_of_the_page_and_have_the_same_code():
+    for lab, data in zip(find_labs(ROOT), labs_data(ROOT), strict=True):
+        fresh = lab.pristine_starter.read_text("utf-8")
+        assert not re.search(r"make (lab|hint)\b", data["starter"])
+        assert ast.dump(ast.parse(data["starter"]).body[1]) == ast.dump(ast.parse(fresh).body[1])
 
 
 @LONG

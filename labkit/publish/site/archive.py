@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
 
+from labkit.browser.labs import page_starter
 from labkit.course.hints import FILE as HINTS
 from labkit.course.imports import imported_files
 from labkit.course.lab import FACTS, Lab, find_labs
@@ -64,7 +65,8 @@ def make_archive(course: Path, root: Path) -> dict[str, bytes]:
             starter, pristine = (
                 path.relative_to(course).as_posix() for path in (lab.starter, lab.pristine_starter)
             )
-            files[starter] = files[pristine]
+            text = page_starter(files[pristine].decode("utf-8"))
+            files[starter] = files[pristine] = text.encode()
     except OSError as error:
         raise UsageError(f"{error.filename}: {error.strerror}; the site needs it") from None
     return dict(sorted(files.items()))
