@@ -25,8 +25,12 @@ const files = entries
   .filter((name) => name !== OFFLINE)
   .sort();
 const version = createHash("sha256");
+/** The address of each file below the site's root, and its size. */
+const course = [];
 for (const name of files) {
-  const hash = createHash("sha256").update(await readFile(join(folder, name))).digest("hex");
+  const data = await readFile(join(folder, name));
+  course.push([name.replace(/(^|\/)index\.html$/, "$1"), data.length]);
+  const hash = createHash("sha256").update(data).digest("hex");
   version.update(`${hash} ${name}\n`);
 }
 
@@ -40,6 +44,7 @@ await build({
   define: {
     VERSION: JSON.stringify(version.digest("hex").slice(0, 16)),
     BENCH_FILES: JSON.stringify(files.filter((name) => name.startsWith("bench/"))),
+    COURSE_FILES: JSON.stringify(course),
     SEARCH_FILES: JSON.stringify(files.filter((name) => SEARCH.test(name))),
   },
   logLevel: "warning",

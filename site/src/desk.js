@@ -112,6 +112,7 @@ export class Desk {
     });
     this.#drawKept();
     this.#shelf.draw();
+    this.#shelf.offerOffline();
     if (hadFocus) this.focus();
     const left = this.#keeping.left(this.lab.number);
     if (left !== null) this.text = left;
@@ -188,6 +189,26 @@ export class Desk {
       else await this.#keeping.saveCode(number, text ?? this.#starter(number), true);
     }
     await this.save();
+    return before;
+  }
+
+  /** All that the browser keeps of this reader: code and progress. */
+  async everything() {
+    await this.save();
+    return { code: await this.#keeping.allCode(), progress: await this.#keeping.progress() };
+  }
+
+  /**
+   * Take over what `everything` returned.
+   *
+   * @returns {Promise<object>} what was there before, for the same labs
+   */
+  async restore({ code, progress }) {
+    const known = Object.fromEntries(Object.keys(progress).map((name) => [name, this.#progress[name] ?? {}]));
+    const before = { code: await this.replace(code), progress: known };
+    await this.#keepProgress(progress);
+    this.#hints.draw(this.#record());
+    this.#shelf.draw();
     return before;
   }
 

@@ -11,6 +11,10 @@ const CACHE = PREFIX + VERSION;
 const ROOT = new URL("./", self.location.href).href;
 /** What a page can ask to be kept, besides single files. */
 const BENCH = BENCH_FILES.map((name) => ROOT + name);
+/** All files of the site, by address, with their sizes. */
+const COURSE = COURSE_FILES.map(([name, bytes]) => [ROOT + name, bytes]);
+/** Kept if the reader has asked for the whole course: it is not a file of the site. */
+const WISH = `${ROOT}keep-the-course`;
 /** What a search needs. Pages load it late, so it is kept with the first of them. */
 const SEARCH = SEARCH_FILES.map((name) => ROOT + name);
 
@@ -40,7 +44,10 @@ self.addEventListener("fetch", (event) => {
 
 self.addEventListener("message", (event) => {
   const { keep } = event.data ?? {};
-  if (keep === "bench") event.waitUntil(keepAll(BENCH));
+  const [port] = event.ports;
+  if (keep === "measure" || keep === "course") event.waitUntil(keepCourse(keep === "course", port));
+  else if (keep === "new") event.waitUntil(keepNew());
+  else if (keep === "bench") event.waitUntil(keepAll(BENCH));
   else if (Array.isArray(keep)) event.waitUntil(keepAll([...keep.filter(isOurs), ...SEARCH]));
 });
 
@@ -49,6 +56,8 @@ const isOurs = (url) => typeof url === "string" && url.startsWith(ROOT);
 async function dropOlder() {
   const names = await caches.keys();
   const older = names.filter((name) => name.startsWith(PREFIX) && name !== CACHE);
+  const wishes = await Promise.all(older.map(async (name) => (await caches.open(name)).match(WISH)));
+  if (wishes.some(Boolean)) await keep(WISH, new Response());
   await Promise.all(older.map((name) => caches.delete(name)));
 }
 
@@ -92,6 +101,25 @@ async function keepAll(urls) {
     const response = await fetch(url).catch(() => null);
     if (response && isKeepable(response)) await keep(url, response);
   }
+}
+
+/** Keep the whole course, or only measure; tell the port how many bytes are not kept. */
+async function keepCourse(isAsked, port) {
+  if (isAsked) await keep(WISH, new Response());
+  const cache = await caches.open(CACHE);
+  const kept = new Set((await cache.keys()).map(({ url }) => url));
+  const missing = COURSE.filter(([url]) => !kept.has(url));
+  let left = missing.reduce((sum, [, bytes]) => sum + bytes, 0);
+  for (const [url, bytes] of isAsked ? missing : []) {
+    port?.postMessage({ left });
+    await keepAll([url]);
+    if (await cache.match(url)) left -= bytes;
+  }
+  port?.postMessage({ left, isLast: true });
+}
+
+async function keepNew() {
+  if (await (await caches.open(CACHE)).match(WISH)) await keepCourse(true);
 }
 
 /** An address without what only the page looks at. */

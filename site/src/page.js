@@ -7,6 +7,35 @@ export async function keepOffline(what) {
   active.postMessage({ keep: what });
 }
 
+/**
+ * Ask the service worker about the whole course.
+ *
+ * @param {"measure" | "course"} what
+ * @param {(state: {left: number}) => void} [say] hears how many bytes are not kept yet
+ * @returns {Promise<{left: number}>} the last state; nothing is left where nothing can be kept
+ */
+async function askOfCourse(what, say = () => {}) {
+  if (!navigator.serviceWorker) return { left: 0 };
+  const { active } = await navigator.serviceWorker.ready;
+  const { port1, port2 } = new MessageChannel();
+  return new Promise((resolve) => {
+    port1.onmessage = ({ data }) => (data.isLast ? resolve(data) : say(data));
+    active.postMessage({ keep: what }, [port2]);
+  });
+}
+
+/** How much of the course is not kept. */
+export function sizeOfCourse() {
+  return askOfCourse("measure");
+}
+
+/** Keep all of the course. */
+export async function keepCourse(say) {
+  // The browser then clears the site only when the reader wants it.
+  await navigator.storage?.persist?.();
+  return askOfCourse("course", say);
+}
+
 /** What this page has loaded so far: a service worker that is new came too late to see it. */
 function loaded() {
   const files = performance.getEntriesByType("resource").map(({ name }) => name);
@@ -17,6 +46,8 @@ if ("serviceWorker" in navigator) {
   // This file is one folder below the site's root, where the service worker is.
   const url = new URL("../offline.js", import.meta.url);
   navigator.serviceWorker.addEventListener("controllerchange", () => keepOffline(loaded()));
+  // If the reader has asked for the whole course, what is new in it is kept.
+  keepOffline("new");
   navigator.serviceWorker
     .register(url)
     .catch((error) => console.info(`The site is not kept for offline use: ${error.message}`));

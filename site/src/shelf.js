@@ -1,7 +1,9 @@
 // What is done with the code as a file: download, open, reset, and the reference for comparison.
 
+import { backupOf, readBackup } from "./backup.js";
 import { button, make } from "./dom.js";
 import { Editor } from "./editor.js";
+import { keepCourse, sizeOfCourse } from "./page.js";
 
 function bytesOf(base64) {
   return Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
@@ -22,15 +24,23 @@ function save(name, data, type) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
+function megabytes(bytes) {
+  return `${Math.max(1, Math.round(bytes / 1e6))} MB`;
+}
+
 export class Shelf {
   #desk;
   #file = make("input", {
     type: "file",
-    accept: ".py,.zip",
+    accept: ".py,.zip,.json",
     hidden: true,
     onchange: () => this.#open(),
   });
   #student = make("input", { type: "text", autocomplete: "name" });
+  #offline = button("Keep this course offline", () => this.#keepOffline(), {
+    className: "quiet",
+    hidden: true,
+  });
   #solution = button("Solution", () => this.#showSolution(), { className: "quiet", hidden: true });
   /** The buttons, and the place where the reference is shown. */
   bar;
@@ -46,7 +56,9 @@ export class Shelf {
       "bar shelf",
       button("Download", () => this.#download(), quiet),
       button("Open …", () => this.#file.click(), quiet),
+      button("Export all", () => this.#export(), quiet),
       button("Reset", () => this.#reset(), quiet),
+      this.#offline,
       this.#solution,
       name,
       this.#file,
@@ -56,6 +68,41 @@ export class Shelf {
   /** Show what the reader may see by now. */
   draw() {
     this.#solution.hidden = !(this.#desk.lab.has_solution && this.#desk.isSolved);
+  }
+
+  /** Offer to keep the course, unless all of it is kept. */
+  async offerOffline() {
+    const { left } = await sizeOfCourse();
+    this.#offline.hidden = left === 0;
+    this.#offline.textContent = `Keep this course offline (${megabytes(left)})`;
+  }
+
+  async #keepOffline() {
+    const say = ({ left }) => this.#desk.say(`Keeping the course: ${megabytes(left)} to go …`);
+    this.#offline.setAttribute("aria-disabled", "true");
+    const { left } = await keepCourse(say);
+    this.#offline.setAttribute("aria-disabled", "false");
+    this.#offline.hidden = left === 0;
+    this.#desk.say(
+      left === 0
+        ? "The whole course is kept in this browser, and works offline."
+        : `${megabytes(left)} of the course could not be kept. Are you online, with room on the disk?`,
+    );
+  }
+
+  async #export() {
+    save("course.json", backupOf(await this.#desk.everything()), "application/json");
+    this.#desk.say("course.json has your code and progress in all labs; Open … takes it back.");
+  }
+
+  /** Take over code and progress of all labs from an export. */
+  async #restore(name, text) {
+    const before = await this.#desk.restore(readBackup(text));
+    const undo = button("Undo", async () => {
+      await this.#desk.restore(before);
+      this.#desk.say("Your code is restored.");
+    });
+    this.#desk.say(`${name}: code and progress are loaded.`, undo);
   }
 
   async #download() {
@@ -79,6 +126,7 @@ export class Shelf {
     this.#file.value = "";
     if (!file) return;
     try {
+      if (file.name.endsWith(".json")) return await this.#restore(file.name, await file.text());
       const files = file.name.endsWith(".zip")
         ? (await this.#desk.call("open", { zip: await base64Of(file) })).files
         : { [this.#desk.lab.number]: await file.text() };

@@ -62,6 +62,23 @@ class TestOneReader:
             passed.driver.close()
             passed.driver.switch_to.window(mine)
 
+    def test_an_export_gives_a_cleared_browser_code_and_progress_back(self, passed, url, downloads):
+        passed.write(REFERENCES["03"] + "# mine\n")
+        passed.click("Export all")
+        downloaded(downloads, "course.json", passed)
+        origin = {"origin": url.rstrip("/"), "storageTypes": "all"}
+        passed.driver.get("about:blank")
+        passed.driver.execute_cdp_cmd("Storage.clearDataForOrigin", origin)
+        again = Bench(passed.driver, url, "03")
+        assert again.code is None
+        assert "Solution" not in again.texts("#bench button:not([hidden])")
+        file = again.driver.find_element("css selector", "#bench input[type=file]")
+        file.send_keys(str(downloads / "course.json"))
+        again.until("$('#bench .notices').textContent.startsWith('course.json: code and progress')")
+        again.until(KEPT)
+        assert again.code == REFERENCES["03"] + "# mine\n"
+        assert "Solution" in again.texts("#bench button:not([hidden])")
+
     def test_a_store_that_fails_once_is_no_other_tab(self, bench):
         bench.write("kept = 1\n")
         bench.js("window.put = IDBObjectStore.prototype.put;"
@@ -81,10 +98,13 @@ class TestOneReader:
         if how == "close":
             bench.driver.switch_to.new_window("tab")
             Bench(bench.driver, url, "03")
+        bench.js("window.left = true")
         bench.js(f"{EDITOR}.focus(); document.execCommand('insertText', false, '#'); {LEAVES[how]}")
         if how == "close":
             bench.driver.close()
             bench.driver.switch_to.window(mine)
+        else:
+            bench.until("!window.left && document.readyState === 'complete'")
         again = Bench(bench.driver, url, "03")
         again.until(KEPT)
         assert sorted(again.code) == sorted("kept = 1\n#")
@@ -133,3 +153,19 @@ def test_the_site_works_offline_after_the_first_visit(driver, folder):
     page.until(f"{found}?.shadowRoot.querySelector('dialog[open] input')")
     page.press(*"surrogate")
     page.until(f"{found}.shadowRoot.querySelector('[role=option]')")
+
+
+def test_on_request_the_whole_course_works_offline(driver, folder):
+    with serving(folder) as server:
+        bench = Bench(driver, server.url, "03")
+        offer = "[...document.querySelectorAll('#bench .shelf button:not([hidden])')].find((e) => "
+        bench.until(f"{offer} /^Keep this course offline \\(\\d+ MB\\)$/.test(e.textContent))")
+        bench.click("Keep this course offline")
+        bench.until("$('#bench .notices').textContent.startsWith('The whole course is kept')")
+    # The server is gone.
+    for page in folder.rglob("index.html"):
+        address = page.parent.relative_to(folder).as_posix().removeprefix(".")
+        driver.get(f"{server.url}{address}{'/' if address else ''}")
+        assert "not here yet" not in driver.title, address
+    other = Bench(driver, server.url, "10")
+    assert "Keep this course offline" not in "".join(other.texts("#bench button:not([hidden])"))
