@@ -68,16 +68,18 @@ class TokenDetokenizer:
         rest = _Column(table, silent)
         first = _Column(table, silent, strips=True) if strip_first_space else rest
         self._table = StreamTable(rest, first)
-        self._joins = self._table.joins(self._table.state_after(prompt_ids))
+        self._state = self._table.state_after(prompt_ids)
 
     @property
     def held(self) -> bytes:
         """The bytes that wait."""
-        return self._table.held(self._joins[STATE])
+        return self._table.held(self._state)
 
     def feed(self, token_id: int) -> str:
         """Take one id."""
-        text, self._joins = self._table.join(self._joins, token_id)
+        # An engine's table remembers the joins for all its streams. Fresh joins keep nothing.
+        text, joins = self._table.join({STATE: self._state}, token_id)
+        self._state = joins[STATE]
         return text
 
     def feed_many(self, ids: Iterable[int]) -> str:
@@ -87,5 +89,5 @@ class TokenDetokenizer:
     def flush(self) -> str:
         """End the stream."""
         text = self.held.decode("utf-8", "replace")
-        self._joins = self._table.joins(self._table.start)
+        self._state = self._table.start
         return text
