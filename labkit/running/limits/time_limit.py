@@ -18,8 +18,9 @@ _AGAIN_SECONDS = 0.5
 _DEBUGGERS = ("pydevd", "_pydevd_bundle")
 # A page waits so long for the end of a test that was interrupted.
 PAGE_SECONDS = 3.0
-# A process that only waits uses less processor time between two ticks.
-_IDLE_SECONDS = 0.000_2
+# A process that only waits uses less processor time between two ticks, even after the caches of an
+# idle machine have forgotten it.
+_IDLE_SECONDS = 0.001
 _IDLE_TICKS = 6
 # So many ticks show how fast the calls of a run are.
 _RUN_TICKS = 4
