@@ -117,10 +117,9 @@ export class Keeping {
    *
    * @param {string} lab
    * @param {string} text
-   * @param {boolean} [overwrite] even what another tab has saved
    * @throws {ConflictError} another tab has saved it in between
    */
-  async saveCode(lab, text, overwrite = false) {
+  async saveCode(lab, text) {
     this.#code.set(lab, text);
     if (!this.#database) return;
     const { by, count } = this.#drafts;
@@ -131,7 +130,7 @@ export class Keeping {
       request.onsuccess = () => {
         const now = request.result;
         const isForeign = now && now.by !== by && now.version !== (this.#seen.get(lab) ?? 0);
-        if (isForeign && !overwrite && now.text !== text) {
+        if (isForeign && now.text !== text) {
           theirs = now.text;
           return;
         }
