@@ -72,7 +72,7 @@ def chosen(options: Mapping[str, Submission], lab: Lab | None) -> Submission:
 
 def left_out(taken: str, others: Sequence[str]) -> Remark:
     """Return the remark that one file was graded and others were not."""
-    return Remark(f"{taken} was graded; {_listed(others)} {_was(others)} not")
+    return Remark(f"{taken} was graded; {_few(others)} {_was(others)} not")
 
 
 def _remark(
@@ -82,18 +82,21 @@ def _remark(
     left = left_out(shown[taken], [shown[name] for name in others])
     if not rivals:
         return left
-    several = f"{shown[taken]} and {_listed([shown[name] for name in rivals])}"
+    several = f"{shown[taken]} and {_few([shown[name] for name in rivals])}"
     return Remark(
         f"{several} may each be the file to grade. {left.text}: hand in one file named {STARTER}",
         is_doubt=True,
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = [*names[:_MOST_NAMED]]
-    if (more := len(names) - len(shown)) > 0:
-        return f"{', '.join(shown)} and {more} more"
-    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return listed([*names[:_MOST_NAMED], f"{more} more"] if more > 0 else names)
 
 
 def _was(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from labkit.course.lab import Lab
-from labkit.grading.reading.choice import starter_of
+from labkit.grading.reading.choice import listed, starter_of
 from labkit.grading.reading.source_text import text_of
 from labkit.grading.reading.submission import Remark, Submission
 
@@ -49,12 +49,12 @@ def with_remark(submission: Submission, labs: Sequence[Lab]) -> Submission:
         others = []
     owner = next((other for other in others if defined.issuperset(names_of(other) or [""])), None)
     if owner is not None:
-        first = f"This is the file of {owner.label}, which defines {_listed(names_of(owner))}"
+        first = f"This is the file of {owner.label}, which defines {listed(names_of(owner))}"
     elif module:
         first = f"This looks like the engine's module {module}"
     else:
         first = "This may be another file" if len(missing) == len(names_of(lab)) else ""
-    last = f"it lacks {_listed(missing)}, which {lab.label} asks for" if missing else ""
+    last = f"it lacks {listed(missing)}, which {lab.label} asks for" if missing else ""
     remark = Remark(": ".join(filter(None, [first, last])))
     return replace(submission, remarks=(remark, *submission.remarks))
 
@@ -88,7 +88,3 @@ def _module_like(defined: frozenset[str], engine: str) -> str:
 
 def _root_of(lab: Lab) -> Path:
     return lab.path.parents[2]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
