@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -184,6 +186,17 @@ def test_broken_code_gets_a_message(run_pytest, student, edit, said):
     assert said in output
     assert "site-packages" not in output
     assert "labkit/" not in output.replace(".labkit/", "")
+
+
+def test_an_endless_loop_costs_the_later_tests_less(run_pytest, student, tmp_path):
+    student("loop")
+    file = tmp_path / "results.json"
+    run_pytest("starter", "-q", "--lab-results", str(file))
+    (run,) = json.loads(file.read_text())
+    late = [test["message"] for test in run["tests"].values() if test["kind"] == "timeout"]
+    seconds = [re.search(r"after (\S+ s) of processor time", message)[1] for message in late]
+    assert Counter(seconds) == {"1.5 s": 1, "0.5 s": len(late) - 1}
+    assert len(late) > 1
 
 
 @pytest.mark.parametrize(

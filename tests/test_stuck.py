@@ -35,26 +35,35 @@ class Matcher:
 SECONDS = 6.0
 
 
-def run(method, pieces):
+def run(method, pieces, *, again=False):
     code = load_source(CODE, "starter.py", "starter.py", "stuck")
     calls = [Call(method, ("x" * 9,))] * pieces
-    with time_limit(60.0, stuck=Stuck("starter.py", SECONDS, call_seconds=0.5)):
+    with time_limit(60.0, stuck=Stuck("starter.py", SECONDS, call_seconds=1.5, again=again)):
         return perform(vars(code).__getitem__, [New("Matcher", ())], calls, "")
 
 
 @pytest.mark.parametrize(
-    ("method", "pieces", "reason"),
+    ("method", "pieces", "again", "reason"),
     [
-        ("loop", 1, "makes a call that did not end after 0.5 s of processor time"),
-        ("wait", 1, "waits for an event that cannot happen: no thread ran for 1.5 s"),
-        ("wait_for_thread", 1, "waits for an event that cannot happen: no thread ran for 1.5 s"),
-        ("sleep", 1, "sleeps, or waits"),
-        ("search", 500_000, r"made [\d,]+ of 500,000 calls in \d\.\d s, more and more slowly"),
+        ("loop", 1, False, "makes a call that did not end after 1.5 s of processor time"),
+        ("loop", 1, True, "makes a call that did not end after 0.5 s of processor time"),
+        ("wait", 1, False, "waits for an event that cannot happen: no thread ran for 1.5 s"),
+        ("wait_for_thread", 1, False, "an event that cannot happen: no thread ran for 1.5 s"),
+        ("wait_for_thread", 1, True, "an event that cannot happen: no thread ran for 0.5 s"),
+        ("sleep", 1, False, "sleeps, or waits"),
+        (
+            "search",
+            500_000,
+            False,
+            r"made [\d,]+ of 500,000 calls in \d\.\d s, more and more slowly",
+        ),
     ],
 )
-def test_a_test_that_cannot_end_is_ended_at_once_and_the_reason_is_named(method, pieces, reason):
+def test_a_test_that_cannot_end_is_ended_at_once_and_the_reason_is_named(
+    method, pieces, again, reason
+):
     with pytest.raises(OverdueError) as ended:
-        run(method, pieces)
+        run(method, pieces, again=again)
     assert re.search(reason, ended.value.reason)
 
 
@@ -62,27 +71,38 @@ def test_code_that_sleeps_and_works_is_not_stuck():
     assert len(run("doze", 10).steps) == 10
 
 
+# The calls made at each tick by code whose work for a call grows with the number of calls so far.
+QUADRATIC = [900, 1_300, 1_560, 1_800, 2_010, 2_200, 2_380, 2_550]
+
+
 @pytest.mark.parametrize(
-    ("made", "calls", "is_stuck"),
+    ("made", "calls", "again", "is_stuck"),
     [
-        ([900, 1_600, 2_100, 2_500], 100_000, True),
+        ([900, 1_600, 2_100, 2_500], 100_000, False, True),
         # The run began at the end of a tick.
-        ([0, 900, 1_600, 2_000], 100_000, True),
+        ([0, 900, 1_600, 2_000], 100_000, False, True),
         # At the speed of its first calls, the code can still end.
-        ([900, 1_600, 2_100, 2_500], 10_000, False),
+        ([900, 1_600, 2_100, 2_500], 10_000, False, False),
         # The calls do not take twice as long: the machine is slow, or the test.
-        ([900, 1_800, 2_600, 3_400], 100_000, False),
+        ([900, 1_800, 2_600, 3_400], 100_000, False, False),
         # A call took long.
-        ([900, 1_800, 1_800, 1_900], 100_000, False),
+        ([900, 1_800, 1_800, 1_900], 100_000, False, False),
         # The first calls cost more than the others.
-        ([100, 200, 400, 900], 100_000, False),
-        ([900, 1_600, 1_900], 100_000, False),
+        ([100, 200, 400, 900], 100_000, False, False),
+        ([900, 1_600, 1_900], 100_000, False, False),
+        # At the speed of its last calls, the code would take three times its limit.
+        (QUADRATIC, 18_000, False, True),
+        (QUADRATIC, 10_000, False, False),
+        (QUADRATIC, 10_000, True, True),
+        (QUADRATIC, 5_000, True, False),
+        # That is not yet certain, since the calls do not take four times as long.
+        (QUADRATIC[:4], 18_000, True, False),
     ],
 )
 def test_only_calls_that_get_slower_and_cannot_all_be_made_are_stuck(
-    monkeypatch, made, calls, is_stuck
+    monkeypatch, made, calls, again, is_stuck
 ):
-    stuck = Stuck("starter.py", SECONDS)
+    stuck = Stuck("starter.py", SECONDS, again=again)
     stuck._made = made
     now = platform.processor_time() + len(made) * platform.TICK
     monkeypatch.setattr(platform, "processor_time", lambda: now)

@@ -50,8 +50,6 @@ _MOST_PRINTED = 4_000
 _HUNT_LIMIT = 600.0
 # The part of a test's time limit that a single call of the code under test may use.
 _CALL_SHARE = 0.3
-# In a browser, the part of it after a test that ran into its limit.
-_LATER_SHARE = 0.25
 _MARKS = (
     "task(n): the task of the lab that this test belongs to",
     "points(n): the points of this test; those of a lab add up to 100",
@@ -268,10 +266,9 @@ class LabPlugin:
         limit = item.stash[_LIMIT]
         # A test with a limit of its own has long inputs, so a call may take long.
         call_limit = _CALL_SHARE * limit if limit == self._limit else None
-        if call_limit is not None and platform.page() and self._timeouts[item.path.parent].any:
-            # The same endless loop would end each time after seconds, while a reader waits.
-            call_limit *= _LATER_SHARE
-        with self.limits.enforce(limit, Stuck(str(run.implementation.path), limit, call_limit)):
+        again = self._timeouts[item.path.parent].any
+        stuck = Stuck(str(run.implementation.path), limit, call_limit, again=again)
+        with self.limits.enforce(limit, stuck):
             return (yield)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -391,7 +388,9 @@ class LabPlugin:
         for run in self._runs.values():
             if run.failing_tasks:
                 seconds = min(self._limit, MOST_SECONDS)
-                stuck = Stuck(str(run.implementation.path), seconds, _CALL_SHARE * seconds)
+                again = self._timeouts[run.lab.path].any
+                code = str(run.implementation.path)
+                stuck = Stuck(code, seconds, _CALL_SHARE * seconds, again=again)
                 quietly = self.limits.enforce_quietly("the diagnosis", seconds, stuck)
                 with _nothing_shown(self._config), quietly:
                     self.labs.diagnose(run)

@@ -1,5 +1,6 @@
 """The time limit of a lab's test, in processor time, so that a busy machine fails no test."""
 
+import math
 import signal
 import sys
 import threading
@@ -24,6 +25,12 @@ _IDLE_SECONDS = 0.001
 _IDLE_TICKS = 6
 # So many ticks show how fast the calls of a run are.
 _RUN_TICKS = 4
+# A run is abandoned as well once its calls take so many times as long as its fastest ones, if the
+# rest would take so many times the limit. A slow phase of a run that can end in time is shorter.
+_SLOWDOWN, _EXCESS = 4, 3
+# The part of these times that is enough after another test of the lab ran into its limit. The same
+# fault would cost a reader the whole time again and again.
+_LATER_SHARE = 1 / 3
 
 
 class OverdueError(BaseException):
@@ -49,12 +56,23 @@ class Stuck:
         seconds: the limit of the test, in processor time.
         call_seconds: the processor time that a single call of the code may use; None if there is no
             limit but that of the test.
+        again: whether another test of the lab was ended already, so that less time is enough.
     """
 
-    def __init__(self, code: str, seconds: float, call_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        seconds: float,
+        call_seconds: float | None = None,
+        *,
+        again: bool = False,
+    ) -> None:
         self._code = code
         self._seconds = seconds
-        self._call_seconds = call_seconds
+        share = _LATER_SHARE if again else 1
+        self._call_seconds = None if call_seconds is None else share * call_seconds
+        self._most_idle_ticks = math.ceil(share * _IDLE_TICKS)
+        self._excess = share * _EXCESS
         self._begin = platform.processor_time()
         self._used = time.process_time()
         self._idle_ticks = 0
@@ -73,8 +91,8 @@ class Stuck:
         used = time.process_time()
         self._idle_ticks = self._idle_ticks + 1 if used - self._used < _IDLE_SECONDS else 0
         self._used = time.process_time()
-        if self._idle_ticks >= _IDLE_TICKS:
-            seconds = f"{_IDLE_TICKS * platform.TICK:g} s"
+        if self._idle_ticks >= self._most_idle_ticks:
+            seconds = f"{self._most_idle_ticks * platform.TICK:g} s"
             reason = (
                 f"sleeps, or waits for an event that cannot happen: no thread ran for {seconds}"
             )
@@ -84,8 +102,8 @@ class Stuck:
         """Look at the stack after each `platform.TICK` of processor time.
 
         Raises:
-            OverdueError: the same call has been running for too long, or the calls get slower, and
-                the rest of the limit would not do for the other calls even at their fastest.
+            OverdueError: the same call has been running for too long, or the calls get slower and
+                cannot all be made within the limit.
         """
         call = run = None
         calls: Sequence[object] = ()
@@ -114,7 +132,7 @@ class Stuck:
             raise OverdueError(f"Timeout (>{seconds} in a call)", reason)
 
     def _check_run(self, calls: int) -> None:
-        """Compare the rest of the run with its fastest tick, once its calls take twice as long."""
+        """Estimate the time of the rest of the run, once its calls take twice as long."""
         if len(self._made) < _RUN_TICKS:
             return
         # The run began within the first tick.
@@ -125,14 +143,20 @@ class Stuck:
             return
         made = self._made[-1]
         used = platform.processor_time() - self._begin
-        seconds = (calls - made) * platform.TICK / fastest
-        if seconds > self._seconds - used:
-            limit = f"{self._seconds:g} s"
-            reason = (
-                f"made {made:,} of {calls:,} calls in {used:.1f} s, more and more slowly: even at "
-                f"the highest speed so far, the rest would exceed its limit of {limit}"
-            )
-            raise OverdueError(f"Timeout (>{limit} of processor time)", reason)
+        left = (calls - made) * platform.TICK
+        at_fastest, at_last = left / fastest, left / last
+        if at_fastest > self._seconds - used:
+            rest = "even at the highest speed so far, the rest would exceed"
+        elif _SLOWDOWN * last <= fastest and at_last > self._excess * self._seconds:
+            rest = f"at the last speed, the rest would take {at_last:.0f} s, more than"
+        else:
+            return
+        limit = f"{self._seconds:g} s"
+        reason = (
+            f"made {made:,} of {calls:,} calls in {used:.1f} s, more and more slowly: {rest} its "
+            f"limit of {limit}"
+        )
+        raise OverdueError(f"Timeout (>{limit} of processor time)", reason)
 
 
 def is_traced() -> bool:

@@ -642,7 +642,7 @@ def test_what_python_cannot_read_is_text(lab):
     r = lab.random
     long = "1" * r.randint(4_302, 9_000)
     values = ["1" + "0" * 5_000, "[" * 90_000 + "]" * 90_000, "1" * 4_301, "-" + "9" * 4_301]
-    values += [long, "[" + "[]," * 9_000 + '{"":' * r.randint(90_000, 92_000)]
+    values += [long, "[" + "[]," * 95_000 + '{"":' * r.randint(90_000, 92_000)]
     bodies = ['{"name": "f", "arguments": {"x": ' + value + "}}" for value in values]
     for key in ("id", "name", "arguments"):
         bodies.append(f'{{"{key}": {r.choice(["", "-"])}{long}, "name": "f", "arguments": {{}}}}')
