@@ -200,6 +200,7 @@ class Modules:
     ) -> None:
         self._given = given
         self._importable = None if are_checked else given.modules
+        self._ask = ask
         self._proxies = Proxies(ask)
         self._elsewhere = elsewhere
         self._main = main
@@ -229,7 +230,8 @@ class Modules:
         if name.startswith(GIVEN_PREFIX):
             return getattr(self._given_here, name.removeprefix(GIVEN_PREFIX))
         if name == MAKE:
-            return partial(Make, self._proxies)
+            # With numbers of its own for objects, a test makes the same requests in each run.
+            return partial(Make, Proxies(self._ask))
         module = self._module(self._main)
         if not hasattr(module, name) and name in self._elsewhere:
             return self._proxies.resolve(name)

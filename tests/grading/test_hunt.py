@@ -158,6 +158,13 @@ def test_lab90_twice(make): assert make.call("half", 4) == 2
 async def test_lab90_waits(make): assert False
 def test_lab90_twice(make): pass
 """, "", "twice waits"),
+    "drawn": ("""
+import random, string
+def test_lab90_drawn(make):
+    drawn, pairs = random.SystemRandom(), make("Pairs")
+    text = "".join(drawn.choices(string.ascii_letters, k=drawn.choice([2, 4])))
+    assert pairs.feed("abc") + pairs.feed(text) + pairs.flush() == "abc" + text
+""", "loses-the-end", ""),
     "too many": ("".join(f"def test_lab90_{n}(make): pass\n" for n in range(MOST))
                  + "def test_lab90_more(make): assert not make\n", "", "more"),
 }  # fmt: skip
@@ -245,6 +252,23 @@ REMEMBERED = {
 }
 
 
+PAIRS_TEST = """
+def test_lab90_pairs(make):
+    assert make("Pairs").feed("abc") == "ab"
+"""
+
+
+def test_answers_are_repeated_in_later_runs(tmp_path):
+    """An implementation notes each time that it is imported."""
+    file = tmp_path / "imports"
+    code = replace(POOL.codes[0], source=f"open({str(file)!r}, 'a').write('x')\n{RIGHT}".encode())
+    with Apart(PAIRS_TEST.encode(), "starter.py", GIVEN) as apart:
+        first, second = (apart(code, ["test_lab90_pairs"])["test_lab90_pairs"] for _ in "12")
+    assert file.read_text() == "x"
+    assert replace(first, seconds=0.0) == replace(second, seconds=0.0)
+    assert first.passed
+
+
 @pytest.mark.parametrize("hunted", [hunt_here, hunt_apart])
 @pytest.mark.parametrize("name", REMEMBERED)
 def test_no_run_remembers_another(name, hunted):
@@ -313,6 +337,21 @@ def test_lab90_short(make):
 def test_it_is_the_same_behind_the_pipe(name, sandbox):
     source, dead, void = HUNTS[name]
     assert outcome(hunt_there(source, sandbox)) == ({*dead.split()}, {*void.split()})
+
+
+def test_answers_are_repeated_behind_the_pipe(sandbox, monkeypatch):
+    requests = []
+    pass_on = host.PartsHost.pass_on
+    monkeypatch.setattr(
+        host.PartsHost,
+        "pass_on",
+        lambda self, request: requests.append(request) or pass_on(self, request),
+    )
+    sources = Sources("tests", {"tests": ("starter.py", "starter.py", PAIRS_TEST.encode())})
+    with Hunter(sandbox, sources, FUSE) as hunter:
+        for code, count in [(POOL.codes[0], 3), (POOL.codes[1], 6), (POOL.codes[0], 6)]:
+            assert hunter(code, ["test_lab90_pairs"])["test_lab90_pairs"].passed
+            assert len(requests) == count
 
 
 def test_who_waits_kills_nothing(sandbox, monkeypatch):

@@ -20,7 +20,7 @@ from labkit.course.hunt import Code
 from labkit.errors import CourseError
 from labkit.running import platform
 from labkit.running.hunting.verdict import FUSE, Verdict, VerdictKind, fuse_blown
-from labkit.running.remote.fork_server import IMPLEMENTATION, TESTS, Line
+from labkit.running.remote.fork_server import IMPLEMENTATION, TESTS, Exchange, Line
 
 _ROOT = str(Path(__file__).resolve().parents[3])
 _PROGRAM = """\
@@ -84,6 +84,8 @@ class Apart:
         self._after_run = after_run
         # By test, the requests of its longest run so far.
         self._requests: dict[str, list[bytes]] = {}
+        # By implementation and test, an earlier run.
+        self._earlier: dict[tuple[str, str], list[Exchange]] = {}
         self._forking = Lock()
         # Two threads in `ast.parse` fail each other in Python 3.11 and 3.12: `SystemError: AST
         # constructor recursion depth mismatch`.
@@ -126,11 +128,13 @@ class Apart:
         try:
             for test in tests:
                 # A process that is gone is replaced for the tests after it.
-                renew: list[Any] = ["renew", self._requests.get(test, [])]
+                earlier = self._earlier.get((code.name, test), [])
+                renew: list[Any] = ["renew", self._requests.get(test, []), earlier]
                 if pair is None:
                     renew += source
                 pair = pair or self._start()
-                verdict = verdicts[test] = self._run(pair, renew, test, max(left, _LEAST_SECONDS))
+                left_here = max(left, _LEAST_SECONDS)
+                verdict = verdicts[test] = self._run(pair, renew, code.name, test, left_here)
                 left -= verdict.seconds
                 if verdict.kind is VerdictKind.ENDLESS:
                     break
@@ -164,23 +168,25 @@ class Apart:
             raise CourseError("the processes of the hunt cannot be started: see above")
         return int.from_bytes(number, "big")
 
-    def _run(self, pair: _Pair, renew: list[Any], test: str, left: float) -> Verdict:
+    def _run(self, pair: _Pair, renew: list[Any], code: str, test: str, left: float) -> Verdict:
         pair.tests.end.settimeout(left * platform.REAL_TO_PROCESSOR + _MORE_SECONDS)
         try:
             if failure := _answer_to(pair.implementation, renew):
                 raise CourseError(f"a part of the course cannot be used: {failure}")
-            if len(renew) > 2 and (failure := pair.tests.receive()):
+            if len(renew) > 3 and (failure := pair.tests.receive()):
                 return Verdict(VerdictKind.FAILED, failure)
             kind, why, raised, used, made = _answer_to(pair.tests, ["run", test, int(left * 1e6)])
-            reason, in_all, *counts, requests = _answer_to(pair.implementation, ["excess", made])
+            reason, in_all, *counts, done = _answer_to(pair.implementation, ["excess", made])
         except TimeoutError:
             pair.end()
             return fuse_blown(self._fuse)
         except (EOFError, OSError):
             pair.end()
             return Verdict(VerdictKind.FAILED, "the process ended before it answered")
-        if requests:
-            self._requests[test] = requests
+        if done:
+            self._earlier[code, test] = done
+            requests = [request for request, *_ in done]
+            self._requests[test] = max(self._requests.get(test, []), requests, key=len)
         self._after_run(raised)
         if kind == VerdictKind.ENDLESS.value:
             return fuse_blown(self._fuse)

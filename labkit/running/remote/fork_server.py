@@ -42,6 +42,11 @@ from labkit.running.remote.wire import HEAD, MOST_READ, PART, WireError, pack, u
 from labkit.running.source import compile_source, load_source
 
 TESTS, IMPLEMENTATION = b"t", b"i"
+# A request and its answer; why the work was too much by then, or ""; the steps that it had taken,
+# and those that it could take.
+Exchange = tuple[bytes, bytes, str, int, int]
+# The most bytes of the requests and answers of a run that are repeated in a later one.
+_MOST_BYTES = MOST_READ << 4
 # So many answers are sent ahead at a time.
 _MOST_AHEAD = 1_000
 _NO_DEBUGGER = "breakpoint() needs a debugger's run: make lab N=12 ARGS=--pdb"
@@ -146,15 +151,21 @@ class _Implementation:
     A test makes nearly the same requests in each run. So the answers to the requests that followed
     in an earlier run are sent ahead. If the test then asks something else, the implementation is
     imported again, and only the requests that the test has made are repeated.
+
+    An implementation gives the same answers to the same requests. So in its later runs the answers
+    of an earlier run are repeated, and it is imported only if the test makes another request.
     """
 
     def __init__(self) -> None:
         self._source: tuple[bytes, list[str], list[str]] = (b"", [], [])
         self._parts = Parts(partial(getattr, None), ())
+        # The requests that are expected, and whether those so far are the same.
         self._expected: list[bytes] = []
-        # The requests so far, and after each whether the work was too much, and its counts.
-        self._done: list[bytes] = []
-        self._counts: list[tuple[bool, int, int]] = []
+        self._is_as_expected = True
+        # An earlier run of this test on this implementation, and whether it is being repeated.
+        self._earlier: list[Exchange] = []
+        self._repeats = False
+        self._done: list[Exchange] = []
 
     def serve(self, pytest: Line, tests: Line) -> None:
         """Answer both sides until one of them is gone."""
@@ -169,7 +180,7 @@ class _Implementation:
             made, request = tests.receive()
             tests.send(self._answers(made, request))
 
-    def _answers(self, made: int, request: bytes) -> list[list[bytes]]:
+    def _answers(self, made: int, request: bytes) -> list[tuple[bytes, bytes]]:
         """Return a request and its answer, and then those that are expected to follow.
 
         Args:
@@ -177,45 +188,69 @@ class _Implementation:
             request: the request.
         """
         if made < len(self._done):
-            repeated = self._done[:made]
-            self._import()
-            for before in repeated:
-                self._answer(before)
-        pairs = [[request, self._answer(request)]]
+            self._go_back(made)
+        pairs = [self._answer(request)[:2]]
         size = 0
-        as_expected = self._done == self._expected[: len(self._done)]
-        while as_expected:
+        while self._is_as_expected:
             following = self._expected[len(self._done) : len(self._done) + 1]
             # Most tests of a wrong implementation end early, so the first answers are few.
             most = min(_MOST_AHEAD, 1 + made)
-            if not following or len(pairs) >= most or size > MOST_READ or WORK.is_over:
+            if not following or len(pairs) >= most or size > MOST_READ or self._done[-1][2]:
                 break
-            pairs.append([following[0], self._answer(following[0])])
+            pairs.append(self._answer(following[0])[:2])
             size += len(pairs[-1][1])
         return pairs
 
-    def _answer(self, request: bytes) -> bytes:
+    def _answer(self, request: bytes) -> Exchange:
+        place = len(self._done)
+        self._is_as_expected &= self._expected[place : place + 1] == [request]
+        if self._repeats and place < len(self._earlier) and self._earlier[place][0] == request:
+            self._done.append(self._earlier[place])
+            return self._done[-1]
+        if self._repeats:
+            self._compute(place)
         answer = self._parts.answer(unpack(request))
-        self._done.append(request)
-        self._counts.append((WORK.is_over, WORK.steps, WORK.allowed))
         try:
-            return pack(answer)[HEAD.size :]
+            data = pack(answer)[HEAD.size :]
         except WireError as error:
-            return pack(["raised", "ValueError", f"{error}"])[HEAD.size :]
+            data = pack(["raised", "ValueError", f"{error}"])[HEAD.size :]
+        reason = WORK.reason if WORK.is_over else ""
+        self._done.append((request, data, reason, WORK.steps, WORK.allowed))
+        return self._done[-1]
 
-    def _renew(self, expected: list[bytes], *source: Any) -> str:
+    def _go_back(self, made: int) -> None:
+        """Undo all answers but the first ones."""
+        if self._repeats:
+            del self._done[made:]
+        else:
+            self._compute(made)
+        requests = [request for request, *_ in self._done]
+        self._is_as_expected = requests == self._expected[:made]
+
+    def _compute(self, made: int) -> None:
+        """Import the implementation, and have it answer the first requests itself."""
+        self._repeats = False
+        done, self._done = self._done[:made], []
+        self._import()
+        for request, *_ in done:
+            self._answer(request)
+
+    def _renew(self, expected: list[bytes], earlier: list[Exchange], *source: Any) -> str:
         """Import a source, or the previous one again, and begin to count its work.
 
         Args:
             expected: the requests of an earlier run of the test.
+            earlier: an earlier run of the test on this implementation, if there is one.
             source: the source, the names that it has, and the modules that it may import.
 
         Returns:
             Why it cannot be imported, or "".
         """
         self._source = source or self._source
-        self._expected = expected
-        return self._import()
+        self._expected, self._is_as_expected = expected, True
+        self._earlier, self._repeats = earlier, bool(earlier)
+        self._done = []
+        return "" if self._repeats else self._import()
 
     def _import(self) -> str:
         program, names, imports = self._source
@@ -226,7 +261,6 @@ class _Implementation:
         except LoadFailure as failure:
             return f"{failure}"
         self._parts = Parts(partial(getattr, module), names)
-        self._done, self._counts = [], []
         WORK.begin(MOST_CALLS)
         return ""
 
@@ -235,18 +269,13 @@ class _Implementation:
 
         Returns:
             Why the implementation's work was too much, or ""; its processor time in microseconds;
-            its steps, and those that it could take; and the requests.
+            its steps, and those that it could take; and the requests with their answers, unless
+            they are repeated ones.
         """
-        is_over, steps, allowed = self._counts[made - 1] if made else (False, 0, 0)
-        reason = WORK.reason if is_over else ""
-        done = self._done[:made] if made > len(self._expected) else []
-        counts = steps, allowed
-        return [
-            reason,
-            _microseconds(),
-            *counts,
-            done if sum(map(len, done)) < MOST_READ << 4 else [],
-        ]
+        *_, reason, steps, allowed = self._done[made - 1] if made else ("", 0, 0)
+        done = [] if self._repeats else self._done[:made]
+        size = sum(len(request) + len(answer) for request, answer, *_ in done)
+        return [reason, _microseconds(), steps, allowed, done if size < _MOST_BYTES else []]
 
 
 class _Tests:
@@ -257,7 +286,7 @@ class _Tests:
         self._module = ModuleType("none")
         self._made = 0
         # Requests and their answers, the next one last.
-        self._ahead: list[list[bytes]] = []
+        self._ahead: list[tuple[bytes, bytes]] = []
 
     def serve(self, pytest: Line) -> None:
         """Run the tests that are requested until the other side is gone."""

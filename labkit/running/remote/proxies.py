@@ -78,12 +78,6 @@ class Proxies:
             self._proven.add(recipe)
         return number
 
-    def forget(self) -> None:
-        """Forget earlier requests and readings, which must not count in the next test."""
-        self._waiting.clear()
-        self.read.clear()
-        self.last = None
-
     def drop(self, number: int) -> None:
         """Note that an object is not needed any more."""
         self._dropped.append(number)
@@ -123,7 +117,6 @@ class Make:
     """
 
     def __init__(self, proxies: Proxies) -> None:
-        proxies.forget()
         self._proxies = proxies
 
     def __getattribute__(self, name: str) -> Any:
