@@ -36,6 +36,13 @@ _LAB_HELP = (
     "the lab, 03; overrides the names of files and the bundles; needed unless the path names the "
     "lab, or all of its content agrees on a lab"
 )
+_CSV_HELP = "write a gradebook: nbgrader's columns, then the points by task and by test"
+_PROJECTOR_HELP = (
+    "write a page to show in class: charts, the hardest tests, the common mistakes with a hint; "
+    "without names, hidden tests and the seed"
+)
+_PAIRS_HELP = "write the pairs of similar submissions as CSV, or as JSON to a FILE.json"
+_EARLIER_HELP = "for --html and --pairs: compare with these as well"
 _REGRADE_HELP = (
     "grade submissions again if their grade in the ledger is doubtful: their process was killed, "
     "perhaps by the machine"
@@ -85,10 +92,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def _add_report_options(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("reports").add_argument
     add("--json", type=Path, metavar="FILE", help="write all grades with all tests")
-    add("--csv", type=Path, metavar="FILE", help="write a gradebook with nbgrader's columns")
+    add("--csv", type=Path, metavar="FILE", help=_CSV_HELP)
     add("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     add("--html", type=Path, metavar="FILE", help="write a page with all results, for a browser")
-    add("--earlier", type=Path, metavar="PATH", help="for --html: compare with these as well")
+    add("--projector", type=Path, metavar="FILE", help=_PROJECTOR_HELP)
+    add("--pairs", type=Path, metavar="FILE", help=_PAIRS_HELP)
+    add("--earlier", type=Path, metavar="PATH", help=_EARLIER_HELP)
     add(
         "--feedback",
         type=Path,

@@ -17,6 +17,7 @@ from labkit.grading.reports.content import ReportContent
 from labkit.grading.reports.gradebooks import canvas_csv, moodle_csv, nbgrader_csv
 from labkit.grading.reports.json_junit import report_json, report_junit
 from labkit.grading.reports.options import ReportOptions
+from labkit.grading.reports.pairs import pairs_csv, pairs_json, similar_groups
 
 # Enough to need a block of the disk; an empty file needs none.
 _TRIED_BYTES = 4096
@@ -55,8 +56,8 @@ def _check_together(options: ReportOptions) -> None:
             raise UsageError(f"--{option} is for named students: leave --anonymous to another run")
     if options.anonymous_key is not None and not options.anonymous:
         raise UsageError("--anonymous-key needs --anonymous")
-    if options.earlier is not None and options.html is None:
-        raise UsageError("--earlier needs --html FILE, which shows the pairs")
+    if options.earlier is not None and options.html is None and options.pairs is None:
+        raise UsageError("--earlier needs --html FILE or --pairs FILE, which have the pairs")
 
 
 def _check_apart(options: ReportOptions, paths: Sequence[Path]) -> None:
@@ -89,24 +90,42 @@ def write(options: ReportOptions, content: ReportContent, labs: Sequence[Lab]) -
     Raises:
         OSError: a report cannot be written.
     """
-    grades, marks = content.grades, content.shown_marks
+    grades = content.grades
     if options.json is not None:
         _write(options.json, report_json(grades, content.listed_marks))
         yield options.json
     if options.csv is not None:
         of_grades = (content.marks[grade.student, grade.lab] for grade in grades)
-        _write(options.csv, nbgrader_csv([*of_grades, *content.others]))
+        _write(options.csv, nbgrader_csv([*of_grades, *content.others], grades))
         yield options.csv
     if options.junit is not None:
         _write(options.junit, report_junit(grades))
         yield options.junit
+    yield from _write_on_the_class(options, content, labs)
+    yield from _write_for_platforms(options, content, labs)
+
+
+def _write_on_the_class(
+    options: ReportOptions, content: ReportContent, labs: Sequence[Lab]
+) -> Iterator[Path]:
+    """Write the pages about the class, and the pairs of similar submissions."""
+    # Templates, here and for feedback, take long to import.
+    if options.html is not None or options.pairs is not None:
+        similar = similar_groups(content.grades, content.sources, labs, content.earlier)
     if options.html is not None:
-        # Templates, here and for feedback, take long to import.
         from labkit.grading.reports.html import write_html
 
-        write_html(grades, content.sources, options.html, labs, marks, content.earlier)
+        write_html(similar, options.html, labs, content.shown_marks, content.before)
         yield options.html
-    yield from _write_for_platforms(options, content, labs)
+    if options.projector is not None:
+        from labkit.grading.reports.projector import write_projector
+
+        write_projector(content.grades, options.projector, labs, content.before)
+        yield options.projector
+    if options.pairs is not None:
+        is_json = options.pairs.suffix.lower() == ".json"
+        _write(options.pairs, (pairs_json if is_json else pairs_csv)(similar))
+        yield options.pairs
 
 
 def _write_for_platforms(

@@ -119,7 +119,7 @@ def test_every_file_that_is_written_is_tried_first_and_none_that_is_read_is_over
     assert chosen.marks.files == {name[2:]: Path(name) for name in read}
 
 
-FORMATS = ("json", "csv", "junit", "html")
+FORMATS = ("json", "csv", "junit", "html", "projector", "pairs")
 
 
 def test_a_cohort_gives_a_table_and_reports(quick, grade, cohort, tmp_path, capsys):

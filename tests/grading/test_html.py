@@ -1,16 +1,29 @@
+import csv
+import io
 import json
 import re
 import shutil
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
 from browser import open_browser
 from disguise import invented, renamed
-from made_grades import made_cohort, with_tests
+from made_grades import made_cohort, made_test, with_tests
 
 from labkit.course.lab import ROOT, find_labs
-from labkit.grading.reports.html import MOST_PAIRS, write_html
+from labkit.grading.reports.fitting import fit
+from labkit.grading.reports.html import write_html
+from labkit.grading.reports.pairs import (
+    MOST_PAIRS,
+    pairs_csv,
+    pairs_json,
+    similar_groups,
+)
+from labkit.grading.reports.projector import write_projector
+from labkit.grading.reports.statistics import is_attempt
+from labkit.running.diagnose import read_mistakes
 from labkit.running.result_kind import ResultKind
 
 LABS = find_labs(ROOT / "tests/tiny_repo")
@@ -42,7 +55,7 @@ class Reader(HTMLParser):
 
 def page_of(tmp_path, grades, sources, labs=LABS, name="page.html"):
     path = tmp_path / name
-    write_html(grades, sources, path, labs, None, {})
+    write_html(similar_groups(grades, sources, labs, {}), path, labs)
     return path, path.read_text(encoding="utf-8")
 
 
@@ -89,6 +102,50 @@ def test_equal_grades_make_equal_bytes_with_each_failure_and_its_message(tmp_pat
     assert [name for name, _ in data["tests"]] == [test.name for test in grades[0].tests]
 
 
+def test_the_page_for_the_class_has_no_names_no_sources_and_no_hidden_tests(
+    tmp_path, hostile, tiny
+):
+    (lab,) = find_labs(tiny)
+    grades, _ = hostile
+    (mistake,) = (one for one in read_mistakes(lab.path) if one.name == "triples")
+    hidden = made_test("test_secret", 2, 10, "assertion", "no", rule="The rule of a secret.",
+                       visibility="after_due_date")  # fmt: skip
+    grades = [
+        replace(grade, student=f"name {n} {grade.student}", lab=lab.name, seed="secret seed",
+                tests=(*grade.tests, hidden), looks_like="triples" if n < 3 else grade.looks_like)
+        for n, grade in enumerate(grades)
+    ]  # fmt: skip
+    before = {(fit(grade).student, grade.lab): max(0, grade.score - 20) for grade in grades}
+    text = [projected(tmp_path, some, lab, before) for some in (grades, grades[::-1])]
+    assert text[0] == text[1]
+    for word in ("name 0", "secret", "taken", "after_due_date", "expected 1"):
+        assert word not in text[0]
+    tags = Reader(text[0]).tags
+    assert not [tag for tag, _ in tags if tag in ("script", "img", "a", "link")]
+    assert "default-src 'none'" in text[0]
+    assert f'3 ×</b> <span class="rule">{mistake.symptom}' in text[0]
+    assert escape(mistake.hint) in re.sub("</?code>", "`", text[0])
+    more = sum(grade.score > 0 for grade in grades)
+    assert f"{more} with more points, 0 with fewer; median" in text[0]
+    # The hardest tests are in order, with how many attempts passed.
+    shown = re.findall(r"([0-9]+) of ([0-9]+) passed <code>(test_.)</code>", text[0])
+    tried = [grade for grade in grades if is_attempt(grade)]
+    passed = {test.name: sum(grade.tests[n].passed for grade in tried)
+              for n, test in enumerate(grades[0].tests)}  # fmt: skip
+    assert [name for *_, name in shown] == sorted(
+        (name for name in passed if name != "test_secret"), key=lambda name: passed[name]
+    )
+    assert {(name, int(count), int(of)) for count, of, name in shown} == {
+        (name, passed[name], len(tried)) for *_, name in shown
+    }
+    assert "Before (outlines)" not in projected(tmp_path, grades, lab, {})
+
+
+def projected(tmp_path, grades, lab, before):
+    write_projector(grades, tmp_path / "projector.html", [lab], before)
+    return (tmp_path / "projector.html").read_text(encoding="utf-8")
+
+
 def test_few_grades_and_labs_and_versions_of_tests_are_told_apart(tmp_path, tiny):
     assert "There are no grades" in page_of(tmp_path, [], {})[1]
     assert "<b>1</b> submissions" in page_of(tmp_path, *made_cohort(1))[1]
@@ -107,8 +164,10 @@ def test_mistakes_are_told_in_words(tmp_path, tiny):
     grades, sources = made_cohort(4, lab=labs[0].name)
     grades[0] = replace(grades[0], looks_like="triples")
     _, text = page_of(tmp_path, grades, sources, labs)
-    assert "<code>triples</code>" in text
-    assert "Text is emitted in threes." in text
+    (mistake,) = (one for one in read_mistakes(labs[0].path) if one.name == "triples")
+    row = text.partition("<code>triples</code>")[2].partition("</tr>")[0]
+    assert "Text is emitted in threes." in row
+    assert f"<td>{escape(mistake.hint)}</td><td>s000</td>" in row
 
 
 def test_known_sources_are_shown_beside_the_submissions_that_have_them(tmp_path, tiny):
@@ -123,8 +182,13 @@ def test_known_sources_are_shown_beside_the_submissions_that_have_them(tmp_path,
     sources[places[0]] = b"#" * 50_000 + b"\n" + invented(77) + invented(78)
     sources[places[1]] = renamed(invented(79), {"f"})
     path = tmp_path / "page.html"
-    write_html(grades, sources, path, [lab], None, {lab.name: {"2025: eve": invented(79)}})
+    earlier = {lab.name: {"2025: eve": invented(79)}}
+    write_html(similar_groups(grades, sources, [lab], earlier), path, [lab])
     text = path.read_text(encoding="utf-8")
+    rows = csv.DictReader(io.StringIO(pairs_csv(similar_groups(grades, sources, [lab], earlier))))
+    assert ("known source", grades[3].student, "2025: eve", "") in {
+        (row["kind"], row["left"], row["right"], row["right_score"]) for row in rows
+    }
     (data,) = (block for block in Reader(text).data)
     found = {(data["students"][left], data["students"][right]) for left, right, _ in data["pairs"]}
     assert found >= {
@@ -145,11 +209,23 @@ def test_equal_files_are_one_row_and_unusual_code_is_listed(tmp_path, tiny):
     )
     _, text = page_of(tmp_path, [grades[0], *same, copy, *grades[4:]], sources, [lab])
     score = grades[0].score
+    scores = {"s000": score, "zoe": copy.score}
     assert f"<li>s000, s001, s002 ({score})</li>" in text
     assert text.count('class="pair"') == 1
     assert "s000, s001, s002" in text.partition('class="pair"')[2].partition("</details>")[0]
     assert "<li>zoe: its coding line makes Python read another text: utf-7; uses files" in text
     assert text.count("<li>s00") == 1
+    similar = similar_groups([grades[0], *same, copy, *grades[4:]], sources, [lab], {})
+    rows = [*csv.DictReader(io.StringIO(pairs_csv(similar)))]
+    assert [(row["kind"], row["left"], row["right"], row["likeness"]) for row in rows] == [
+        ("same file", "s000", "s001", "1.0"), ("same file", "s000", "s002", "1.0"),
+        ("similar", *sorted(["s000", "zoe"], key=lambda name: -scores[name]), "0.677"),
+    ]  # fmt: skip
+    assert re.fullmatch(r"[0-9]+-[0-9]+( [0-9]+-[0-9]+)*", rows[2]["left_lines"])
+    told = json.loads(pairs_json(similar))
+    assert told["schema"] == "labkit/pairs/v1"
+    assert [{key: "" if value is None else str(value) for key, value in row.items()}
+            for row in told["pairs"]] == rows  # fmt: skip
 
 
 def test_a_thousand_submissions_stay_small(tmp_path):

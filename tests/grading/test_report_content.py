@@ -44,7 +44,10 @@ NAMES = frozenset(
 )
 ROSTER, POINTS = "<roster.csv", "<points.csv"
 MARKS = ("--times", "<times.csv", "--due", "2026-11-22T23:59", "--late", "10% per day")
-FILES = ("--json", "@x.json", "--csv", "@x.csv", "--junit", "@x.xml", "--html", "@x.html")
+FILES = (
+    "--json", "@x.json", "--csv", "@x.csv", "--junit", "@x.xml", "--html", "@x.html",
+    "--projector", "@y.html", "--pairs", "@y.csv",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -76,11 +79,13 @@ def tell(tiny, tmp_path):
         inputs = ReportInputs(options, submissions, tiny)
         told = inputs.of(grades)
         written = [*write(options, told, labs)]
+        inputs.changes(grades)
         assert len(written) == sum(word.startswith("@") for word in words)
         by_name = {lab: labs[0]}
         shown = report_text(told.grades, by_name, colour=False, marks=told.shown_marks)
         return told, shown + "\n".join(inputs.warnings)
 
+    run.grades = grades
     return run
 
 
@@ -120,7 +125,7 @@ def test_a_report_with_marks_is_as_its_schema_says(tell, tmp_path):
 @pytest.mark.parametrize("tables", [(), ("--roster", ROSTER, "--points", POINTS)])
 def test_no_name_is_left_anywhere_and_no_place_tells_who_it_is(tell, tmp_path, tables):
     told, shown = tell(*FILES, "--anonymous-key", "@key.csv", "--anonymous", *tables)
-    names = [f"x.{kind}" for kind in ("json", "csv", "xml", "html")]
+    names = [f"x.{kind}" for kind in ("json", "csv", "xml", "html")] + ["y.html", "y.csv"]
     texts = [shown.replace(str(tmp_path), ""), *((tmp_path / name).read_text() for name in names)]
     for text in texts:
         # Not in what browsers check the page's own script by.
@@ -141,3 +146,38 @@ def test_no_name_is_left_anywhere_and_no_place_tells_who_it_is(tell, tmp_path, t
 def test_what_is_for_named_students_is_not_anonymous(tell, option):
     with pytest.raises(UsageError, match=f"--{option} is for named students"):
         tell("--anonymous", f"--{option}", "@x")
+
+
+def test_scores_that_moved_between_two_gradings_are_shown_with_names_and_without(
+    tell, tmp_path, tiny
+):
+    """A repeated grading shows the same movement, and a first grading shows none."""
+    ledger, places = ("--ledger", "<ledger"), ("--html", "@x.html", "--projector", "@y.html")
+
+    def graded(*scores, options=ledger):
+        """Grade once with these scores; return the pages, and keep the marks."""
+        tell.grades[:] = [
+            replace(tell.grades[n], student=ENTRIES[n], fault=None,
+                    tests=(made_test("test_a", 1, score), made_test("test_b", 2, 100 - score,
+                           "assertion")))
+            for n, score in enumerate(scores)
+        ]  # fmt: skip
+        tell(*places, *options)
+        return [(tmp_path / name).read_text() for name in ("x.html", "y.html")]
+
+    first = graded(60, 60, 60, 60, 60)
+    assert "Movement" not in first[0]
+    assert "Before (outlines)" not in first[1]
+    moved = graded(80, 60, 60, 40, 60)
+    assert graded(80, 60, 60, 40, 60) == moved
+    assert "<li>Ada Lovelace: 60 → 80</li>\n<li>Dan Brown: 60 → 40</li>" in moved[0]
+    words = "1 with more points than before, 1 with fewer, 3 with the same score in each grading"
+    assert f"{words}; median 60, now 60." in moved[0]
+    assert "1 with more points, 1 with fewer; median 60, now 60" in moved[1]
+    assert "Dan" not in moved[1]
+    anonymous = graded(80, 60, 60, 40, 60, options=(*ledger, "--anonymous"))
+    assert re.search(r"<li>student_\w+: 60 → 80</li>", anonymous[0])
+    assert words in anonymous[0]
+    # The score before the last change, whenever that was.
+    assert "<li>Ada Lovelace: 60 → 80</li>" in graded(80, 60, 60, 60, 60)[0]
+    assert "<li>Dan Brown: 40 → 60</li>" in graded(80, 60, 60, 60, 60)[0]

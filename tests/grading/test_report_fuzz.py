@@ -26,6 +26,8 @@ from labkit.grading.reports.fitting import fit
 from labkit.grading.reports.gradebooks import nbgrader_csv
 from labkit.grading.reports.html import write_html
 from labkit.grading.reports.json_junit import report_json, report_junit
+from labkit.grading.reports.pairs import pairs_csv, similar_groups
+from labkit.grading.reports.projector import write_projector
 from labkit.grading.reports.terminal import report_text
 from labkit.running.reporting import showing
 
@@ -80,7 +82,10 @@ def every_report(grades, lab, path):
     sources = {
         grade.submission: (grade.student + "\n").encode("utf-8", "replace") for grade in grades
     }
-    write_html(grades, sources, path, [lab], marks, {})
+    similar = similar_groups(grades, sources, [lab], {})
+    write_html(similar, path, [lab], marks)
+    projector = path.with_name("projector.html")
+    write_projector(grades, projector, [lab], dict.fromkeys(marks, 1))
     passed = [replace(one, tests=(made_test("test_a", 1, 40),)) for one in grades]
     old, new = (
         Report(path, {(one.lab, one.student): one for one in map(fit, some)}, {})
@@ -92,9 +97,11 @@ def every_report(grades, lab, path):
         "one": report_text(grades[:1], by_name, colour=False, marks=marks),
         "many": report_text(grades, by_name, colour=False, marks=marks),
         "json": report_json(grades, marks.values()),
-        "csv": nbgrader_csv([marks[grade.student, grade.lab] for grade in grades]),
+        "csv": nbgrader_csv([marks[grade.student, grade.lab] for grade in grades], grades),
+        "pairs": pairs_csv(similar),
         "junit": report_junit(grades),
         "html": path.read_text(encoding="utf-8"),
+        "projector": projector.read_text(encoding="utf-8"),
         "page": pages.Pages().html(account),
         "text": pages.text(account),
         "diff": diff_text(old, new, colour=False),
@@ -108,13 +115,13 @@ def check(found, grades):
         if name in ("one", "many", "text", "diff"):
             assert all(char.isprintable() or char in KEPT for char in told), name
     assert len([*csv.reader(io.StringIO(found["csv"]))]) == 3
-    assert not [cell for row in csv.reader(io.StringIO(found["csv"])) for cell in row
-                if cell.startswith(("=", "+", "-", "@"))]  # fmt: skip
+    assert not [cell for name in ("csv", "pairs") for row in csv.reader(io.StringIO(found[name]))
+                for cell in row if cell.startswith(("=", "+", "-", "@"))]  # fmt: skip
     assert len([*ElementTree.fromstring(found["junit"])]) == 2
     told = json.loads(found["json"])["grades"]
     assert [grade.score for grade in map(Grade.from_json, told)] == [g.score for g in grades]
     assert found["html"].count("<script") == 2
-    assert found["page"].count("<script") == 0
+    assert found["page"].count("<script") == found["projector"].count("<script") == 0
     assert found["page"].count("</pre>") == found["page"].count("<pre")
     (names,) = {len({*file_names([g.student for g in grades], "lab-90").values()})}
     assert names == 2

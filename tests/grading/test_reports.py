@@ -218,6 +218,24 @@ def test_csv_has_the_columns_of_nbgrader(grades):
         assert int(row["score"]) == int(row["raw_score"]) == one.score
         assert (row["max_score"], row["late_submission_penalty"]) == ("100", "0")
         assert row["email"] == row["timestamp"] == ""
+    # A task's points, and a test's, are in columns of their own, if they can be more than 0.
+    absent = Mark("zoe", lab_name := grades[0].lab, None, 100)
+    other = replace(grades[0], lab="lab-91", tests=(made_test("test_other", 3, 20),))
+    text = nbgrader_csv([*map(scored, [*grades, other]), absent], [*grades, other])
+    rows = {(row["student_id"], row["assignment"]): row for row in csv.DictReader(StringIO(text))}
+    own = [test.name for test in grades[0].tests if test.max_score]
+    assert [*rows["bug", lab_name]] == [*COLUMNS, "task 1", "task 2", "task 3", *own, "test_other"]
+    assert {row[name] for row in rows.values() for name in own} >= {"0", ""}
+    bug = rows["bug", lab_name]
+    assert [bug[name] for name in ("task 1", "task 2", "task 3", "test_flush")] == [
+        "45",
+        "10",
+        "",
+        "0",
+    ]
+    assert sum(int(bug[name]) for name in own) == int(bug["raw_score"]) == 55
+    assert {rows["zoe", lab_name][name] for name in (*own, "task 1")} == {""}
+    assert rows[other.student, "lab-91"]["task 3"] == "20"
     # A name is never a formula.
     for name in ('=HYPERLINK("x")', "+1", "-1", "@x", '"a,b"', "Ada, Lovelace"):
         (row,) = csv.DictReader(StringIO(nbgrader_csv([scored(replace(grades[0], student=name))])))

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labkit.grading.reports.statistics import is_attempt, lab_statistics, point_biserial
+from labkit.grading.reports.statistics import (
+    failed_most,
+    is_attempt,
+    lab_statistics,
+    point_biserial,
+)
 
 
 def made_grade(student, passed, *, kind="assertion", **changes):
@@ -66,7 +71,7 @@ def test_point_biserial_is_the_textbook_formula(pairs):
 
 def test_scores_in_tenths_with_the_top_in_the_last():
     grades = [made_grade(str(n), [True] * n + [False] * (5 - n)) for n in range(6)]
-    assert lab_statistics(grades).histogram == (1, 0, 1, 0, 1, 0, 1, 0, 1, 1)
+    assert lab_statistics(grades).histogram.counts == (1, 0, 1, 0, 1, 0, 1, 0, 1, 1)
 
 
 def test_mean_and_median_are_of_all_submissions():
@@ -87,6 +92,16 @@ def test_untouched_starters_do_not_make_tests_look_hard():
 def test_tasks_mistakes_nobody():
     got = lab_statistics(COHORT)
     assert got.tasks == {1: 0.875, 2: 0.375, 3: 0.75}
+    bars = {task: bars.counts for task, bars in got.task_histograms.items()}
+    assert bars == {
+        1: (0, 0, 0, 0, 0, 1, 0, 0, 0, 3),
+        2: (2, 0, 0, 0, 0, 1, 0, 0, 0, 1),
+        3: (1, 0, 0, 0, 0, 0, 0, 0, 0, 3),
+    }
+    assert [got.task_histograms[task].max_score for task in bars] == [40, 40, 20]
+    # The hardest first, in the order of the lab if they are equally hard; none that all passed.
+    assert [item.name for item in failed_most(got, 3)] == ["test_3", "test_2", "test_1"]
+    assert {item.name for item in failed_most(got, 9)} == {"test_1", "test_2", "test_3", "test_4"}
     assert list(got.mistakes.items()) == [("drops", 2), ("early", 1)]
     assert got.nobody == ()
     assert lab_statistics(COHORT[2:]).nobody == ("test_2", "test_3")

@@ -11,7 +11,7 @@ from math import hypot
 from markupsafe import Markup, escape
 
 from labkit.grading.grade import Grade
-from labkit.grading.reports.statistics import BINS, Statistics
+from labkit.grading.reports.statistics import BINS, Histogram, Statistics
 from labkit.running.result_kind import ResultKind
 
 # The result of a test, in words.
@@ -59,25 +59,50 @@ class HeatMap:
     tall: int
 
 
-def histogram(numbers: Statistics) -> Markup:
-    """Return the scores as bars, one per tenth."""
-    width, height, foot = 400, 150, 20
+def histogram(
+    bars: Histogram, before: Histogram | None = None, *, width: int = 400, height: int = 150
+) -> Markup:
+    """Return scores as bars, one per tenth; the outlines, if any, are those of another histogram.
+
+    Args:
+        bars: the scores.
+        before: earlier scores of the same students.
+        width, height: the size of the area for the bars; a narrow chart has only the first and the
+            last number below them.
+    """
     step = width / BINS
-    most = max([*numbers.histogram, 1])
+    earlier = before.counts if before is not None else (0,) * BINS
+    most = max([*bars.counts, *earlier, 1])
     parts = []
-    for number, count in enumerate(numbers.histogram):
+    for number, (count, old) in enumerate(zip(bars.counts, earlier, strict=True)):
         tall = round(count / most * height, 1)
         x, y = number * step, 16 + height - tall
-        low, high = (numbers.max_score * edge // BINS for edge in (number, number + 1))
-        title = f"<title>{count} from {low} to {high}</title>"
+        low, high = (bars.max_score * edge // BINS for edge in (number, number + 1))
+        title = f"{count} from {low} to {high}" + (f", before {old}" if before is not None else "")
         place = f'x="{x + 2:g}" y="{y:g}" width="{step - 4:g}" height="{tall:g}"'
-        parts.append(f'<rect class="bar" {place}>{title}</rect>')
+        parts.append(f'<rect class="bar" {place}><title>{title}</title></rect>')
+        if old:
+            rise = round(old / most * height, 1)
+            outline = f"M{x + 1:g} {16 + height}v{-rise:g}h{step - 2:g}v{rise:g}"
+            parts.append(f'<path class="before" d="{outline}"/>')
         if count:
             parts.append(_text(x + step / 2, y - 4, str(count), "value"))
-        parts.append(_text(x, 16 + height + 14, str(low), "tick"))
-    parts.append(_text(width, 16 + height + 14, str(numbers.max_score), "tick"))
+        if number == 0 or width >= _WIDTH:
+            parts.append(_text(x, 16 + height + 14, str(low), "tick"))
+    parts.append(_text(width, 16 + height + 14, str(bars.max_score), "tick"))
     parts.append(f'<path class="axis" d="M0 {16 + height}h{width}"/>')
-    return _svg(width, 16 + height + foot, "How many scores are in each tenth", parts, margin=12)
+    return _svg(width, 16 + height + 20, "How many scores are in each tenth", parts, margin=12)
+
+
+def share_bar(share: float, *, width: int = 120, height: int = 12) -> Markup:
+    """Return a share from 0 to 1 as a bar, which is full at 1."""
+    parts = [
+        f'<rect class="empty" x="0" y="0" width="{width}" height="{height}"/>',
+        f'<rect class="bar" x="0" y="0" width="{round(share * width, 1):g}" height="{height}"/>',
+    ]
+    box, size = f"0 0 {width} {height}", f'width="{width}" height="{height}"'
+    head = f'<svg class="share" viewBox="{box}" {size} role="img">'
+    return Markup(f"{head}<title>{share:.0%}</title>{''.join(parts)}</svg>")
 
 
 def scatter(numbers: Statistics) -> Markup:

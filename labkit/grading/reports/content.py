@@ -19,6 +19,7 @@ from labkit.grading.reading.one_student import Course
 from labkit.grading.reading.submission import Submission, one_line
 from labkit.grading.reports.anonymous import FILE, Pseudonyms, read_key
 from labkit.grading.reports.gradebooks import check_roster
+from labkit.grading.reports.movement import scores_before
 from labkit.grading.reports.options import ReportOptions
 
 
@@ -35,6 +36,8 @@ class ReportContent:
         by_student: for each lab, the calculation of marks, and the marks by student.
         key: the names of the pseudonyms, if the grades have pseudonyms.
         earlier: by lab, earlier submissions by their names in reports.
+        before: by student and lab, named as in the grades, the score before its last change, if the
+            ledger has an earlier grading.
     """
 
     grades: list[Grade]
@@ -45,6 +48,7 @@ class ReportContent:
     by_student: Sequence[tuple[Marking, Mapping[Student, Mark]]]
     key: Mapping[str, str] = field(default_factory=dict)
     earlier: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    before: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def shown_marks(self) -> Mapping[tuple[str, str], Mark] | None:
@@ -147,6 +151,9 @@ class ReportInputs:
             marked=any(marking.changes_scores for marking in self._markings),
             by_student=by_student,
             earlier=self._earlier,
+            before=(
+                {} if self._ledger is None else scores_before(self._ledger, self._markings, grades)
+            ),
         )
         return content if self._key is None else _anonymous(content, self._key)
 
@@ -174,6 +181,7 @@ def _anonymous(content: ReportContent, key: bytes) -> ReportContent:
     marks: list[Mark] = []
     sources: dict[str, bytes] = {}
     names: dict[str, str] = {}
+    before: dict[tuple[str, str], int] = {}
     for marking, by_student in content.by_student:
         pseudonyms = Pseudonyms(marking.students.all, key)
         for grade in content.grades:
@@ -182,6 +190,11 @@ def _anonymous(content: ReportContent, key: bytes) -> ReportContent:
                 source = content.sources.get(grade.submission, b"")
                 sources[grade.submission] = pseudonyms.source(source, grade.student)
         marks += [pseudonyms.mark(mark, student) for student, mark in by_student.items()]
+        before |= {
+            (name, marking.lab): content.before[student.entry, marking.lab]
+            for student, name in pseudonyms.names.items()
+            if student.entry is not None and (student.entry, marking.lab) in content.before
+        }
         names |= {name: student.entry or student.name for student, name in pseudonyms.names.items()}
     # In the order of names, a place would reveal the student.
     grades.sort(key=lambda grade: (grade.lab, grade.student))
@@ -194,4 +207,5 @@ def _anonymous(content: ReportContent, key: bytes) -> ReportContent:
         marked=content.marked,
         by_student=(),
         key=dict(sorted(names.items())),
+        before=before,
     )

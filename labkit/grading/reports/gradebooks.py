@@ -1,6 +1,7 @@
 """Marks in the columns of a gradebook, as CSV; equal marks make equal bytes.
 
-- nbgrader: its export's columns, a row for each mark.
+- nbgrader: its export's columns, a row for each mark; after them, the points in each task and in
+  each test that has points.
 - Canvas (Grades, Import): `Student`, `ID` and the other columns that name students, and a column
   for the lab. If a title of the export names the lab, that column is used, so Canvas fills that
   assignment; otherwise Canvas's import asks for the assignment.
@@ -20,12 +21,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
+from labkit.grading.grade import Grade
 from labkit.grading.marks.csv_files import inert, title_of
 from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.marks.marking import Marking
 from labkit.grading.marks.roster import Roster
 from labkit.grading.marks.students import Student
 from labkit.grading.reports.fitting import line
+from labkit.grading.reports.statistics import score_in
 
 # By column of nbgrader's export, the value for a mark.
 _NBGRADER: Mapping[str, Callable[[Mark], object]] = {
@@ -56,17 +59,43 @@ _MOODLE = (
 )  # fmt: skip
 # Neither platform finds students by these columns, and students may choose their content.
 _NAMES = frozenset(["student", "first name", "last name", "surname", "full name"])
+_TASK = "task "
 _POINTS_POSSIBLE = "    Points Possible"
 # The limit of spreadsheets.
 _LONGEST_CELL = 32_000
 
 
-def nbgrader_csv(marks: Iterable[Mark]) -> str:
-    """Return marks in nbgrader's columns: `raw_score` is the sum of the tests, `score` the mark.
+def nbgrader_csv(marks: Iterable[Mark], grades: Iterable[Grade] = ()) -> str:
+    """Return marks in nbgrader's columns, then the points by task and by test.
 
-    If a student handed in nothing, the cells of the scores are empty.
+    `raw_score` is the sum of the tests, `score` the mark. If a student handed in nothing, the cells
+    of the points are empty. With several labs, the cells of other labs' tests are empty.
+
+    Args:
+        marks: the marks.
+        grades: the grades; they have the tests.
     """
-    return _csv([*_NBGRADER], [[cell(mark) for cell in _NBGRADER.values()] for mark in marks])
+    by_who = {(grade.student, grade.lab): grade for grade in grades}
+    points = {who: _points_in(grade) for who, grade in by_who.items()}
+    titles = dict.fromkeys(title for own in points.values() for title in own)
+    # Several labs have a task 1, so its column is beside those of the other tasks.
+    titles_in_order = sorted(titles, key=lambda title: not title.startswith(_TASK))
+    return _csv(
+        [*_NBGRADER, *map(_name, titles_in_order)],
+        [
+            [cell(mark) for cell in _NBGRADER.values()]
+            + [points.get((mark.student, mark.lab), {}).get(title, "") for title in titles_in_order]
+            for mark in marks
+        ],
+    )
+
+
+def _points_in(grade: Grade) -> dict[str, int]:
+    """Return the points of a grade by title of a column: the tasks, then the tests with points."""
+    tests = [test for test in grade.tests if test.max_score]
+    tasks = sorted({test.task for test in tests if test.task is not None})
+    by_task = {f"{_TASK}{task}": score_in(grade, task) for task in tasks}
+    return by_task | {test.name: test.score for test in tests}
 
 
 def _name(text: str) -> str:

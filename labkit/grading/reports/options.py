@@ -15,6 +15,8 @@ class ReportOptions:
         csv: the file for a gradebook with nbgrader's columns.
         junit: the file for JUnit XML.
         html: the file for the page about the cohort.
+        projector: the file for the page for the class, without names.
+        pairs: the file for the similar submissions: JSON if its name ends with `.json`, else CSV.
         canvas: the file for marks in Canvas's columns.
         moodle: the file for marks in Moodle's columns.
         anonymous_key: the file for names and pseudonyms, if reports have pseudonyms.
@@ -28,6 +30,8 @@ class ReportOptions:
     csv: Path | None = None
     junit: Path | None = None
     html: Path | None = None
+    projector: Path | None = None
+    pairs: Path | None = None
     canvas: Path | None = None
     moodle: Path | None = None
     anonymous_key: Path | None = None
@@ -39,6 +43,9 @@ class ReportOptions:
     @property
     def files(self) -> dict[str, Path]:
         """The files that are written, by option."""
-        names = ("json", "csv", "junit", "html", "canvas", "moodle", "anonymous_key")
+        names = (
+            "json", "csv", "junit", "html", "projector", "pairs", "canvas", "moodle",
+            "anonymous_key",
+        )  # fmt: skip
         paths = ((name.replace("_", "-"), getattr(self, name)) for name in names)
         return {option: path for option, path in paths if path is not None}

@@ -11,10 +11,12 @@ These numbers judge tests, not students, and with few submissions they are noise
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
+from labkit.running.diagnose import Mistake, read_mistakes
 
 BINS = 10
 
@@ -42,6 +44,25 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Histogram:
+    """How many scores are in each tenth of the points that can be reached.
+
+    Attributes:
+        counts: the tenths; the last includes the most points.
+        max_score: the most points.
+    """
+
+    counts: tuple[int, ...]
+    max_score: int
+
+    @classmethod
+    def of(cls, scores: Iterable[int], most: int) -> "Histogram":
+        """Return the histogram of scores, which are at most `most`."""
+        counts = Counter(min(score * BINS // most, BINS - 1) for score in scores if most)
+        return cls(tuple(counts[number] for number in range(BINS)), most)
+
+
+@dataclass(frozen=True)
 class Statistics:
     """A lab's grades in numbers.
 
@@ -51,9 +72,10 @@ class Statistics:
             `tasks` count only these, because an untouched starter says nothing about a test.
         max_score: the points that can be reached.
         mean, median: of all scores; None without submissions.
-        histogram: how many scores are in each tenth of `max_score`; the last includes it.
+        histogram: the histogram of all scores.
         items: the tests, in the order of the lab; empty without attempts.
         tasks: by task, the mean share of its points.
+        task_histograms: by task, how many attempts are in each tenth of its points.
         mistakes: by common mistake, how many submissions look like it; the most frequent first.
         nobody: names of tests that no attempt passed.
     """
@@ -63,9 +85,10 @@ class Statistics:
     max_score: int
     mean: float | None
     median: float | None
-    histogram: tuple[int, ...]
+    histogram: Histogram
     items: tuple[Item, ...]
     tasks: dict[int, float]
+    task_histograms: dict[int, Histogram]
     mistakes: dict[str, int]
     nobody: tuple[str, ...]
 
@@ -91,12 +114,37 @@ def lab_statistics(grades: Sequence[Grade]) -> Statistics:
         max_score=most,
         mean=round(statistics.fmean(scores), 2) if scores else None,
         median=statistics.median(scores) if scores else None,
-        histogram=_histogram(scores, most),
+        histogram=Histogram.of(scores, most),
         items=items,
         tasks=_tasks(attempts),
+        task_histograms=_task_histograms(attempts),
         mistakes=dict(sorted(made.items(), key=lambda pair: (-pair[1], pair[0]))),
         nobody=tuple(item.name for item in items if item.passed == 0),
     )
+
+
+def failed_most(numbers: Statistics, most: int) -> list[Item]:
+    """Return the tests with points that the fewest attempts passed, the hardest first.
+
+    Tests that every attempt passed are left out.
+
+    Args:
+        numbers: the statistics of a lab.
+        most: how many tests to return.
+    """
+    failed = [item for item in numbers.items if item.points and item.passed < numbers.attempts]
+    return sorted(failed, key=lambda item: item.passed)[:most]
+
+
+def mistakes_of(numbers: Statistics, lab: Lab) -> list[Mistake]:
+    """Return the common mistakes that a class made, the most frequent first.
+
+    A mistake that the lab does not have any more has neither a symptom nor a hint.
+    """
+    known = {mistake.name: mistake for mistake in read_mistakes(lab.path)}
+    return [
+        known.get(name) or Mistake(name, 0, "", "", lambda _: False) for name in numbers.mistakes
+    ]
 
 
 def is_attempt(grade: Grade) -> bool:
@@ -149,6 +197,19 @@ def _tasks(attempts: Sequence[Grade]) -> dict[int, float]:
     return {task: round(earned[task] / possible[task], 3) for task in sorted(possible)}
 
 
-def _histogram(scores: Sequence[int], most: int) -> tuple[int, ...]:
-    counts = Counter(min(score * BINS // most, BINS - 1) for score in scores if most)
-    return tuple(counts[number] for number in range(BINS))
+def _task_histograms(attempts: Sequence[Grade]) -> dict[int, Histogram]:
+    """Return the histogram of each task that has points."""
+    points = Counter[int]()
+    for test in attempts[0].tests if attempts else ():
+        if test.task is not None:
+            points[test.task] += test.max_score
+    return {
+        task: Histogram.of((score_in(grade, task) for grade in attempts), points[task])
+        for task in sorted(points)
+        if points[task]
+    }
+
+
+def score_in(grade: Grade, task: int) -> int:
+    """Return the points that a grade has in a task."""
+    return sum(test.score for test in grade.tests if test.task == task)
