@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import traceback
+from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
 from io import TextIOWrapper
@@ -216,13 +217,15 @@ def _run(args: argparse.Namespace, root: Path) -> int:
     if len(submissions) > 1 or args.overlay is not None:
         again = {**how, "regrade_doubtful": True}
         check_tests(assignments, partial(grade_all, assignments=assignments, **again))
-    grades = grade_all(
-        submissions,
-        assignments,
-        **how,
-        regrade_doubtful=args.regrade_doubtful,
-        on_progress=ProgressLine() if len(submissions) > 1 else None,
-    )
+    several = len(submissions) > 1
+    with ProgressLine(len(submissions)) if several else nullcontext() as progress:
+        grades = grade_all(
+            submissions,
+            assignments,
+            **how,
+            regrade_doubtful=args.regrade_doubtful,
+            on_progress=progress,
+        )
     content = inputs.of(grades)
     changes = inputs.changes(grades)
     # The reports are written first: an error of the terminal costs none of them.
@@ -258,6 +261,7 @@ def _show(
     labs: "Mapping[str, Lab]",
     written: "Sequence[Path]",
 ) -> None:
+    from labkit.grading.reports.summary import summary_text
     from labkit.grading.reports.terminal import report_text
 
     if isinstance(sys.stdout, TextIOWrapper):
@@ -269,6 +273,8 @@ def _show(
         print(report_text(content.grades, labs, colour=is_terminal, width=width, marks=marks))
         for path in written:
             print(f"wrote {path}")
+        if len(content.grades) > 1:
+            print(f"\n{summary_text(content, labs)}")
     doubtful = [grade.student for grade in content.grades if grade.doubt]
     if doubtful:
         more = ", …" if len(doubtful) > _MOST_NAMES else ""

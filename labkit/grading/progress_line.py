@@ -4,42 +4,70 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 
 from labkit.grading.grade import Grade
 
 
 class ProgressLine:
-    """Shows how far grading is: on one line in a terminal, elsewhere at every five per cent.
+    """Shows how far grading is: by a bar in a terminal, elsewhere by a line at every five per cent.
 
-    Call it as `labkit.grading.cohort.OnGrade`.
+    Use it with `with`, and call it as `labkit.grading.cohort.OnGrade`. The time left is known once
+    two submissions were graded here; grades from a ledger take no time.
 
     Args:
+        of: how many submissions there are.
         clock: returns a time in seconds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, of: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._of = of
         self._clock = clock
         self._start = clock()
         self._most: int | None = None
-        self._width = 0
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> "ProgressLine":
+        if sys.stderr is not None and sys.stderr.isatty():
+            self._bar = Progress(
+                TextColumn("{task.completed} of {task.total} graded"),
+                BarColumn(),
+                TextColumn("{task.description}"),
+                console=Console(stderr=True, highlight=False),
+                auto_refresh=False,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._bar.add_task("", total=self._of)
+            with suppress(OSError):
+                self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            # The terminal gets its cursor back, whatever ended the grading.
+            with suppress(OSError):
+                self._bar.stop()
 
     def __call__(self, done: int, of: int, grade: Grade, left: int) -> None:
-        """Show the line."""
-        text = f"{done} of {of} graded"
+        """Show how far grading is."""
         seconds = self._seconds(left)
-        if seconds is not None:
-            text += f", about {_duration(seconds)} left"
+        words = "" if seconds is None else f"about {_duration(seconds)} left"
         # It may be closed, or on a full disk: grading continues nevertheless.
         if sys.stderr is not None:
             with suppress(OSError):
-                self._show(text, done, of)
+                self._show(done, of, words)
 
-    def _show(self, text: str, done: int, of: int) -> None:
-        if sys.stderr.isatty():
-            end = "\n" if done == of else ""
-            print(f"\r{text:<{self._width}}", end=end, file=sys.stderr, flush=True)
-            self._width = len(text)
+    def _show(self, done: int, of: int, words: str) -> None:
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, description=words, refresh=True)
         elif done == of or done * 20 // of != (done - 1) * 20 // of:
+            text = f"{done} of {of} graded" + (f", {words}" if words else "")
             print(text, file=sys.stderr, flush=True)
 
     def _seconds(self, left: int) -> float | None:

@@ -128,6 +128,7 @@ def test_a_cohort_gives_a_table_and_reports(quick, grade, cohort, tmp_path, caps
     assert grade(cohort, "--lab", "90", *options) == 0
     said = capsys.readouterr()
     assert "3 graded, 1 with every point, 2 with none" in said.out
+    assert "\n\nlab-90, Pairs: 3 submissions\n  points    median 0, mean 33.33 of 100" in said.out
     assert [line for line in said.out.splitlines() if line.startswith("wrote ")] == [
         f"wrote {path}" for path in files.values()
     ]

@@ -1,3 +1,5 @@
+import re
+from contextlib import suppress
 from unittest.mock import Mock
 
 import pytest
@@ -13,7 +15,7 @@ from labkit.grading.progress_line import ProgressLine
 def test_the_time_left_is_that_of_what_was_graded_so_far(seconds, told, capsys):
     """Of 40, a ledger has 20, and two of the other 20 take as long as is left for 18 of them."""
     now = 0.0
-    line = ProgressLine(lambda: now)
+    line = ProgressLine(40, lambda: now)
     for done in range(1, 21):
         line(done, 40, made_grade("", []), 20)
     now = seconds / 18 * 3
@@ -27,18 +29,43 @@ def test_the_time_left_is_that_of_what_was_graded_so_far(seconds, told, capsys):
     ]
 
 
-def test_in_a_terminal_it_is_one_line(capsys, monkeypatch):
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_in_a_terminal_it_is_a_bar_with_the_time_left_and_the_cursor_comes_back(
+    error, capsys, monkeypatch
+):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    line = ProgressLine(lambda: 0.0)
-    for done in (1, 2, 3):
-        line(done, 3, made_grade("", []), 3 - done)
-    first, second, third = capsys.readouterr().err[1:].split("\r")
-    assert (first, third) == ("1 of 3 graded", f"{'3 of 3 graded':<{len(second)}}\n")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    now = 0.0
+    with suppress(KeyboardInterrupt), ProgressLine(4, lambda: now) as line:
+        for done in (1, 2, 3):
+            now = 60.0 * done
+            line(done, 4, made_grade("", []), 4 - done)
+        if error is not None:
+            raise error
+        line(4, 4, made_grade("", []), 0)
+    said = capsys.readouterr().err
+    frames = [" ".join(re.sub(r"\x1b\[[0-9?;]*[a-zA-Z]|\u2501|\u2578|\u257a", " ", frame).split())
+              for frame in said.split("\r") if " graded" in frame]  # fmt: skip
+    last = "3 of 4 graded about 60 s left" if error else "4 of 4 graded"
+    expected = ["0 of 4 graded", "1 of 4 graded", "2 of 4 graded about 2 min left"]
+    assert [*dict.fromkeys([*expected, "3 of 4 graded about 60 s left", last])] == [
+        *dict.fromkeys(frames)
+    ]
+    assert said.rindex("\x1b[?25h") > said.rindex("\x1b[?25l")
 
 
 @pytest.mark.parametrize(
-    "stream", [None, Mock(isatty=Mock(return_value=False), write=Mock(side_effect=BrokenPipeError))]
+    "stream",
+    [
+        None,
+        *(
+            Mock(isatty=Mock(return_value=is_terminal), write=Mock(side_effect=BrokenPipeError))
+            for is_terminal in (False, True)
+        ),
+    ],
 )
 def test_where_nobody_can_be_told_grading_goes_on(stream, monkeypatch):
     monkeypatch.setattr("sys.stderr", stream)
-    ProgressLine(lambda: 0.0)(1, 1, made_grade("", []), 0)
+    with ProgressLine(1, lambda: 0.0) as line:
+        line(1, 1, made_grade("", []), 0)

@@ -19,6 +19,7 @@ from labkit.grading.command import add_options, report_options
 from labkit.grading.reading.submission import Submission
 from labkit.grading.report_files import check, write
 from labkit.grading.reports.content import ReportInputs
+from labkit.grading.reports.summary import summary_text
 from labkit.grading.reports.terminal import report_text
 
 ENTRIES = [f"{name}_{100 + n}_assignsubmission_file" for n, name in enumerate(
@@ -179,5 +180,32 @@ def test_scores_that_moved_between_two_gradings_are_shown_with_names_and_without
     assert re.search(r"<li>student_\w+: 60 → 80</li>", anonymous[0])
     assert words in anonymous[0]
     # The score before the last change, whenever that was.
-    assert "<li>Ada Lovelace: 60 → 80</li>" in graded(80, 60, 60, 60, 60)[0]
-    assert "<li>Dan Brown: 40 → 60</li>" in graded(80, 60, 60, 60, 60)[0]
+    last = graded(90, 60, 60, 40, 60)[0]
+    assert "<li>Ada Lovelace: 80 → 90</li>\n<li>Dan Brown: 60 → 40</li>" in last
+
+
+SUMMARY = """\
+lab-90, Pairs: 5 submissions
+  points    median 60, mean 60 of 109; 0 with every point, 0 with none
+  marks     1 late with a deduction, 1 with points by hand
+  tasks     1 feed 100%; 2 flush 0%
+  hard      0 of 4 passed: The rule of test_b.
+  mistake   2 times: Text is emitted in threes."""
+
+
+def test_a_summary_for_a_mail_has_no_names_and_no_hidden_tests(tell, tiny):
+    labs = {lab.name: lab for lab in find_labs(tiny)}
+    options = ("--roster", ROSTER, "--points", POINTS, *MARKS)
+    hidden = made_test("test_hidden", 2, 9, "assertion", "no", visibility="hidden")
+    tell.grades[:] = [
+        replace(grade, tests=(*grade.tests, hidden), looks_like="triples" if n < 2 else None)
+        for n, grade in enumerate(tell.grades)
+    ]
+    told, _ = tell(*options)
+    assert summary_text(told, labs) == SUMMARY
+    before = {(grade.student, grade.lab): 50 for grade in told.grades[:3]}
+    moved = "\n  before    3 with more points now, 0 with fewer; median 50, now 60\n"
+    assert moved in summary_text(replace(told, before=before), labs)
+    long = replace(told.grades[0].tests[1], rule="many words " * 30)
+    told.grades[0] = replace(told.grades[0], tests=(told.grades[0].tests[0], long, hidden))
+    assert max(map(len, summary_text(told, labs).splitlines())) <= 72

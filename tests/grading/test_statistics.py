@@ -103,6 +103,9 @@ def test_tasks_mistakes_nobody():
     assert [item.name for item in failed_most(got, 3)] == ["test_3", "test_2", "test_1"]
     assert {item.name for item in failed_most(got, 9)} == {"test_1", "test_2", "test_3", "test_4"}
     assert list(got.mistakes.items()) == [("drops", 2), ("early", 1)]
+    free = made_grades.made_test("test_free", None, 0, "assertion")
+    no_points = [replace(grade, tests=(free, *grade.tests[1:])) for grade in COHORT]
+    assert "test_free" not in {item.name for item in failed_most(lab_statistics(no_points), 9)}
     assert got.nobody == ()
     assert lab_statistics(COHORT[2:]).nobody == ("test_2", "test_3")
 

@@ -1,0 +1,81 @@
+"""A summary of a grading as plain text, short enough for a mail, without names and the seed.
+
+It has no hidden tests either, so it may go to the class as well as to colleagues.
+"""
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from labkit.course.lab import Lab
+from labkit.grading.grade import Grade
+from labkit.grading.reports.content import ReportContent
+from labkit.grading.reports.fitting import fit, line
+from labkit.grading.reports.movement import movement_of
+from labkit.grading.reports.statistics import failed_most, lab_statistics, mistakes_of
+
+_WIDTH, _INDENT = 72, 12
+_MOST_TESTS = _MOST_MISTAKES = 3
+
+
+def summary_text(content: ReportContent, labs: Mapping[str, Lab]) -> str:
+    """Return the summary: a paragraph for each lab, and for each version of its tests.
+
+    Args:
+        content: the grades of one lab or several, and their marks.
+        labs: by folder name, at least those of the grades.
+    """
+    groups: dict[tuple[str, str], list[Grade]] = {}
+    for grade in map(fit, content.grades):
+        groups.setdefault((grade.lab, grade.assignment), []).append(grade)
+    texts = []
+    for key in sorted(groups):
+        lab = labs[key[0]]
+        count = len(groups[key])
+        head = f"{lab.label}, {lab.title}: {count} submission{'s' if count > 1 else ''}"
+        texts.append("\n".join([head, *map(_wrapped, _rows(groups[key], lab, content))]))
+    return "\n\n".join(texts)
+
+
+def _rows(grades: Sequence[Grade], lab: Lab, content: ReportContent) -> Iterator[tuple[str, str]]:
+    """Yield the rows of a lab: a word, and a text."""
+    numbers = lab_statistics(grades)
+    full = sum(grade.score == grade.max_score for grade in grades)
+    none = sum(grade.score == 0 for grade in grades)
+    yield (
+        "points",
+        f"median {numbers.median:g}, mean {numbers.mean:g} of {numbers.max_score}; "
+        f"{full} with every point, {none} with none",
+    )
+    if content.marked:
+        marks = [content.marks[grade.student, grade.lab] for grade in grades]
+        late, by_hand = sum(bool(mark.late) for mark in marks), sum(bool(m.by_hand) for m in marks)
+        yield "marks", f"{late} late with a deduction, {by_hand} with points by hand"
+    if (movement := movement_of(grades, content.before)) is not None:
+        yield (
+            "before",
+            f"{movement.more} with more points now, {movement.fewer} with fewer; median "
+            f"{movement.median_before:g}, now {movement.median_now:g}",
+        )
+    titles = {task.number: task.title for task in lab.tasks}
+    shares = [f"{task} {titles.get(task, '')} {share:.0%}" for task, share in numbers.tasks.items()
+              if task in numbers.task_histograms]  # fmt: skip
+    if shares:
+        yield "tasks", "; ".join(shares)
+    hardest = [item for item in failed_most(numbers, len(numbers.items))
+               if item.visibility == "visible"]  # fmt: skip
+    for item in hardest[:_MOST_TESTS]:
+        yield "hard", f"{item.passed} of {numbers.attempts} passed: {line(item.rule)}"
+    mistakes = [mistake for mistake in mistakes_of(numbers, lab) if mistake.symptom]
+    for mistake in mistakes[:_MOST_MISTAKES]:
+        yield "mistake", f"{numbers.mistakes[mistake.name]} times: {mistake.symptom}"
+
+
+def _wrapped(row: tuple[str, str]) -> str:
+    word, text = row
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=f"  {word}".ljust(_INDENT),
+        subsequent_indent=" " * _INDENT,
+        break_on_hyphens=False,
+    )
