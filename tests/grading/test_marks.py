@@ -29,7 +29,7 @@ CANVAS = """\
 Student,ID,SIS User ID,SIS Login ID,Section,Lab 90 (7001),Lab 91 (7002),Final Score
     Points Possible,,,,,100,100,(read only)
 "Lovelace, Ada",11,s1,ada,A,,50,1
-"Björk",12,s2,bjork,A,,,2
+"Björk",12,s2,bjork,A,70,,2
 "=HYPERLINK(""x"")",13,s3,eve,A,,,3
 "Student, Test",14,,x14,A,,,
 """
@@ -101,6 +101,12 @@ def test_tables_are_read_whatever_separates_and_encodes_them(file):
         (MOODLE + "Ada\tLovelace\t\tada@x.edu\t\t\n", "moodle",
          ("", "Ada Lovelace", "Ada", "Lovelace", "ada@x.edu")),
         (PLAIN, "plain", ("", "Ada Lovelace", "", "", "ada@x.edu")),
+        ("LastName,FirstName,ID,SIS Login ID,Section\nLovelace,Ada,11,ada,A\n", "canvas",
+         ("11", "Lovelace, Ada", "Ada", "Lovelace", "")),
+        ("First Name,Last Name,SID,Email,Sections,Total Score\nAda,Lovelace,s1,ada@x.edu,A,9\n",
+         "plain", ("", "Ada Lovelace", "Ada", "Lovelace", "ada@x.edu")),
+        ("username,first_name,last_name,email,section,github_id\nada,Ada,Lovelace,,A,7\n", "plain",
+         ("", "Ada Lovelace", "Ada", "Lovelace", "")),
     ],
 )  # fmt: skip
 def test_a_roster_is_known_by_its_titles(file, text, form, who):
@@ -450,9 +456,20 @@ def test_canvas_gets_its_own_columns_back_with_the_labs(file, lab):
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Lab 90 (7001)"],
         ["    Points Possible", "", "", "", "", "100"],
         ["Lovelace, Ada", "11", "s1", "ada", "A", "80"],
-        ["Björk", "12", "s2", "bjork", "A", ""],
+        ["Björk", "12", "s2", "bjork", "A", "70"],
         ['\'=HYPERLINK("x")', "13", "s3", "eve", "A", "0"],
         ["Student, Test", "14", "", "x14", "A", ""],
+    ]
+
+
+def test_canvas_gets_first_and_last_names_back(file, lab):
+    text = "LastName,FirstName,ID,SIS Login ID,Section,Lab 90 (7001)\nLovelace,Ada,11,ada,A,\n"
+    marking = marking_of(["x_11_900_starter"], roster=file(text))
+    marks = marking.marks([graded("x_11_900_starter", 80)])
+    assert rows(canvas_csv(marking, marks, lab)) == [
+        ["LastName", "FirstName", "ID", "SIS Login ID", "Section", "Lab 90 (7001)"],
+        ["    Points Possible", "", "", "", "", "100"],
+        ["Lovelace", "Ada", "11", "ada", "A", "80"],
     ]
 
 
@@ -466,10 +483,10 @@ def test_moodle_gets_its_worksheet_back_filled_in(file, lab):
 
 
 def test_moodles_gradebook_gets_one_column(file, lab):
-    text = MOODLE + "Ada\tLovelace\t7\tada@x.edu\t\t3\nBob\tRoss\t8\tbob@x.edu\t\t\n"
+    text = MOODLE + "Ada\tLovelace\t7\tada@x.edu\t\t3\nBob\tRoss\t8\tbob@x.edu\t35.00\t\n"
     marking = marking_of(["ada"], roster=file(text))
     assert rows(moodle_csv(marking, marking.marks([graded("ada", 80)]), lab)) == [
         ["First name", "Surname", "ID number", "Email address", "Assignment: Lab 90 (Real)"],
         ["Ada", "Lovelace", "7", "ada@x.edu", "80"],
-        ["Bob", "Ross", "8", "bob@x.edu", ""],
+        ["Bob", "Ross", "8", "bob@x.edu", "35.00"],
     ]

@@ -4,10 +4,11 @@ The titles of the columns identify the form:
 
 | form | exported by | identifying titles |
 |---|---|---|
-| `canvas` | Canvas: Grades, Export | `Student`, `ID`, and a `SIS` title or `Section` |
+| `canvas` | Canvas: Grades, Export | `Student` or `LastName`, `ID`, `Section` or a `SIS` title |
 | `worksheet` | Moodle: the assignment, Download grading worksheet | `Identifier`, `Grade` |
 | `moodle` | Moodle: grader report or participants, as CSV | `Email address` or `ID number` |
 | `plain` | by hand | `student`: the name of the entry, a login, or a number |
+| `plain` | Gradescope: Download Grades; Classroom 50: `roster.csv` | `SID`, `Email`; `username` |
 """
 
 import re
@@ -22,7 +23,7 @@ from labkit.grading.marks.csv_files import Row, Table, read_csv
 OPTION = "--roster"
 # Columns that identify a student exactly.
 _KEYS = (
-    "id", "id number", "sis user id", "sis login id", "integration id", "username", "login",
+    "id", "id number", "sid", "sis user id", "sis login id", "integration id", "username", "login",
     "email", "email address", "github username",
 )  # fmt: skip
 _EMAILS = ("email", "email address")
@@ -87,13 +88,14 @@ def read_roster(path: Path) -> Roster:
 
 def _form(table: Table) -> str:
     known = table.known
-    if {"student", "id"} <= known and known & {"sis user id", "sis login id", "section"}:
+    names = {"student", "lastname"} & known
+    if names and "id" in known and known & {"sis user id", "sis login id", "section"}:
         return "canvas"
     if {"identifier", "grade"} <= known:
         return "worksheet"
     if known & {"email address", "id number"}:
         return "moodle"
-    if "student" in known:
+    if "student" in known or "username" in known or {"sid", "email"} <= known:
         return "plain"
     raise UsageError(
         f"{OPTION} {table.path} has the columns {', '.join(table.titles)}: export Canvas's "
@@ -114,11 +116,15 @@ def _person(row: Row, form: str) -> Person:
     name = cells.get("full name", "") or cells.get("name", "") or f"{first} {last}".strip()
     number = ""
     if form == "canvas":
-        name, number = cells["student"], cells["id"]
+        name, number = cells.get("student", ""), cells["id"]
+        parts = (cells.get("lastname", ""), cells.get("firstname", ""))
+        name = name or ", ".join(filter(None, parts))
         last, _, first = (part.strip() for part in name.partition(","))
     elif form == "worksheet":
         match = _PARTICIPANT.fullmatch(cells["identifier"])
         number = match[1] if match else ""
+        # Without names, as Moodle exports them for anonymous marking.
+        name = name or cells["identifier"]
     email = next((cells[title] for title in _EMAILS if cells.get(title)), "")
     return Person(number, frozenset(_keys(row, form, email)), name, first, last, email, row)
 

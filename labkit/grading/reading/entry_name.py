@@ -1,12 +1,14 @@
 """The name of an entry in a platform's zip, and the facts about the student in it.
 
-- Moodle: `Ada Lovelace_4711_assignsubmission_file`, a folder; `_` or the name of a file may follow.
-  The number is the participant's in this assignment. A text typed on the page is an entry of its
-  own, `..._assignsubmission_onlinetext`.
+- Moodle: `Ada Lovelace_4711_assignsubmission_file`, a folder; or a file, `_` and its name follow.
+  The number is the participant's in this assignment. The group of all who are in no group has no
+  number. A text typed on the page is an entry of its own, `..._assignsubmission_onlinetext`.
 - Canvas: `lovelaceada_4711_90210_starter`, with `_LATE` before the first number or without. The
   first number is the user's id, the second the file's, so a student with two files has two entries.
   Files handed in again end with `-1`. A text typed on the page is `lovelaceada_4711_text`, and
-  without names an entry begins with `anon_` and five letters and digits.
+  without names an entry begins with `anon_` and five letters and digits. A group's name may have
+  `_` in it.
+- Gradescope: as `labkit.grading.reading.submitters` makes them.
 
 So the names are made by Moodle's `mod/assign/classes/downloader.php` and by Canvas's
 `lib/content_zipper.rb`. When feedback is uploaded, both platforms find the student by these
@@ -18,10 +20,15 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-_MOODLE = re.compile(r"([^_]*)_([0-9]{1,12})_assign(?:submission|feedback)_[a-z]+(?:_.*)?", re.S)
+_MOODLE = re.compile(
+    r"([^_]*)_(?:([0-9]{1,12})_)?assign(?:submission|feedback)_[a-z]+(?:_(.*))?", re.S
+)
 _CANVAS = re.compile(
     r"([^_]*)(_LATE)?_([0-9]{1,18})_(?:([0-9]{1,18})(?:_(.*))?|(?:text|link)(?:\.html)?)", re.S
 )
+# Canvas takes `_` and digits out of names, but not `_`; so long a number is a file's.
+_CANVAS_GROUP = re.compile(r"(.+?)(_LATE)?_([0-9]{1,18})_([0-9]{4,18})(?:_(.*))?", re.S)
+_GRADESCOPE = re.compile(r"([^_]*)_(.*)_gradescope_([0-9A-Za-z]+)", re.S)
 _CANVAS_ANONYMOUS = re.compile(r"(LATE_)?anon_([0-9A-Za-z]{5})_([0-9]{1,18})(?:_(.*))?", re.S)
 _LAB = re.compile(r"^lab[-_ ]?[0-9]{1,2}[-_ ]|[-_ ]lab[-_ ]?[0-9]{1,2}$", re.I)
 
@@ -31,7 +38,7 @@ class EntryName:
     """The name of an entry, taken apart.
 
     Attributes:
-        platform: `moodle`, `canvas`, or "" if the name has another form.
+        platform: `moodle`, `canvas`, `gradescope`, or "" if the name has another form.
         name: the student's name, as far as the entry contains it.
         id: the student's number on the platform, or "".
         id_part: the part by which the platform finds the student; it ends with `_`.
@@ -52,8 +59,12 @@ class EntryName:
 def read_entry_name(student: str) -> EntryName:
     """Return the parts of an entry's name, which is a grade's name of its student."""
     if match := _MOODLE.fullmatch(student):
-        return EntryName("moodle", match[1], match[2], f"_{match[2]}_assignsubmission_file_")
-    if match := _CANVAS.fullmatch(student):
+        number = match[2] or ""
+        id_part = f"{f'_{number}' * bool(number)}_assignsubmission_file_"
+        return EntryName("moodle", match[1], number, id_part, file=match[3] or "")
+    if match := _GRADESCOPE.fullmatch(student):
+        return EntryName("gradescope", match[1], match[2], f"_{match[3]}_")
+    if match := _CANVAS.fullmatch(student) or _CANVAS_GROUP.fullmatch(student):
         name, late, number, upload, file = match.groups()
         id_part = f"_{number}_{upload}_" if upload else f"_{number}_"
         is_late = late is not None

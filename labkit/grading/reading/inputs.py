@@ -6,7 +6,8 @@ of the student; the name in a bundle is only a claim, and is not used. Nothing i
 
 Several entries are one student's if a platform's number in them is the same, or if their names are
 the same without suffixes and without the ` (1)` of a second download: `kim.py`, `kim (1).py` and
-`kim/`. Which of them is graded is up to `labkit.grading.reading.choice`.
+`kim/`. Which of them is graded is up to `labkit.grading.reading.choice`. Gradescope's and Classroom
+50's lists of students are read by `labkit.grading.reading.submitters`.
 
 One path is for one lab: the lab in `Course.lab`, else the lab in the path's own name, else the lab
 on which all of its content agrees. So a student cannot move a submission to another lab.
@@ -21,7 +22,14 @@ from pathlib import Path
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
-from labkit.grading.reading.choice import NOTEBOOK, STARTER, SUFFIXES, TEXT_SUFFIX, chosen
+from labkit.grading.reading.choice import (
+    NOTEBOOK,
+    STARTER,
+    SUFFIXES,
+    TEXT_SUFFIX,
+    chosen,
+    listed,
+)
 from labkit.grading.reading.contents import with_remark
 from labkit.grading.reading.entry_name import read_entry_name
 from labkit.grading.reading.one_student import (
@@ -32,8 +40,9 @@ from labkit.grading.reading.one_student import (
     of_file,
     of_tree,
 )
-from labkit.grading.reading.submission import Submission
-from labkit.grading.reading.tree import Refused, Tree, file_tree, is_junk, read_folder
+from labkit.grading.reading.submission import Remark, Submission, one_line
+from labkit.grading.reading.submitters import GRADESCOPE, MOST_LIST_BYTES, submitters_of
+from labkit.grading.reading.tree import Refused, Tree, file_tree, is_junk, read_file, read_folder
 from labkit.grading.reading.zips import read_zip
 
 MOST_COHORT_BYTES = 2 << 30
@@ -139,7 +148,10 @@ def _in_folder(folder: Path, course: Course, hint: Lab | None) -> Iterator[Submi
             return _of_folder(student, folder / name, course, lab)
         return of_file(student, name, file_tree(folder / name, name), course, lab)
 
-    yield from _by_student(kinds, read, course, hint)
+    def read_list(name: str) -> bytes:
+        return read_file(folder / name, name, MOST_LIST_BYTES)
+
+    yield from _by_student(kinds, read, read_list, course, hint)
 
 
 def _of_folder(student: str, folder: Path, course: Course, hint: Lab | None) -> Submission:
@@ -169,7 +181,10 @@ def _in_zip(student: str, tree: Tree, course: Course, hint: Lab | None) -> Itera
             return of_tree(student, tree.below(top), course, lab)
         return of_file(student, top, tree, course, lab)
 
-    yield from _by_student(kinds, read, course, hint)
+    def read_list(name: str) -> bytes:
+        return tree.read(name, MOST_LIST_BYTES)
+
+    yield from _by_student(kinds, read, read_list, course, hint)
 
 
 def _unwrapped(tree: Tree, course: Course) -> Tree:
@@ -179,12 +194,14 @@ def _unwrapped(tree: Tree, course: Course) -> Tree:
         return tree
     inner = tree.below(tops[0])
     many = [top for top in inner.tops() if top in inner.folders or top.lower().endswith(SUFFIXES)]
-    return inner if len(many) > 1 and not is_submission(inner, course) else tree
+    several = len(many) > 1 or GRADESCOPE in inner
+    return inner if several and not is_submission(inner, course) else tree
 
 
 def _by_student(
     kinds: Mapping[str, bool],
     read: Callable[[str, str, Lab | None], Submission],
+    read_list: Callable[[str], bytes],
     course: Course,
     hint: Lab | None,
 ) -> Iterator[Submission]:
@@ -193,15 +210,49 @@ def _by_student(
     Args:
         kinds: entry -> whether it is a folder.
         read: returns the submission in an entry, from the student, the entry and the lab.
+        read_list: returns the content of an entry that is a platform's list of students.
         course: the course that the entries are read against.
         hint: the lab that other names point to, or None.
+    """
+    files = [name for name, is_folder in kinds.items() if not is_folder]
+    of_platform, submitters = submitters_of([*kinds], read_list) if files else ("", {})
+    kinds = {name: kind for name, kind in kinds.items() if name != of_platform}
+    by_submitter: dict[str, dict[str, Submission]] = {}
+    for name, submission in _of_entries(kinds, read, course, hint):
+        students = submitters.get(name, [])
+        together = Remark(one_line(f"Handed in by {listed([*map(_plain, students)])}"))
+        for student in students:
+            remarks = (*submission.remarks, together) if len(students) > 1 else submission.remarks
+            by_submitter.setdefault(student, {})[name] = replace(
+                submission, student=one_line(student), remarks=remarks
+            )
+        if not students:
+            yield submission
+    for options in by_submitter.values():
+        yield chosen(options, hint or _lab_in(options.values(), course))
+
+
+def _plain(student: str) -> str:
+    return read_entry_name(student).name or student
+
+
+def _of_entries(
+    kinds: Mapping[str, bool],
+    read: Callable[[str, str, Lab | None], Submission],
+    course: Course,
+    hint: Lab | None,
+) -> Iterator[tuple[str, Submission]]:
+    """Yield the first entry of each student, and the submission in all of the student's entries.
+
+    Args:
+        kinds, read, course, hint: see `_by_student`.
     """
     for key, names in _entries_of(kinds).items():
         options = {
             name: read(_student(key, name, kinds), name, hint or course.lab_of(name))
             for name in names
         }
-        yield chosen(options, hint or _lab_in(options.values(), course))
+        yield names[0], chosen(options, hint or _lab_in(options.values(), course))
 
 
 def _lab_in(options: Iterable[Submission], course: Course) -> Lab | None:

@@ -10,8 +10,9 @@
   gradebook: Import, CSV file).
 
 The gradebooks for Canvas and Moodle list the students of the platform's own export. A student
-without a mark has an empty cell, which both platforms ignore: a missing submission is not a 0. The
-instructor may enter a 0.
+without a mark keeps the cell of the export: a missing submission is not a 0, and an empty cell
+would delete a grade, as Canvas's `lib/gradebook_importer.rb` and Moodle's
+`grade/import/csv/classes/load_data.php` read it. The instructor may enter a 0.
 """
 
 import csv
@@ -46,6 +47,8 @@ _NBGRADER: Mapping[str, Callable[[Mark], object]] = {
 }
 _CANVAS = (
     "student",
+    "lastname",
+    "firstname",
     "id",
     "sis user id",
     "sis login id",
@@ -58,7 +61,9 @@ _MOODLE = (
     "department", "email address",
 )  # fmt: skip
 # Neither platform finds students by these columns, and students may choose their content.
-_NAMES = frozenset(["student", "first name", "last name", "surname", "full name"])
+_NAMES = frozenset(
+    ["student", "lastname", "firstname", "first name", "last name", "surname", "full name"]
+)
 _TASK = "task "
 _POINTS_POSSIBLE = "    Points Possible"
 # The limit of spreadsheets.
@@ -123,9 +128,9 @@ def canvas_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str
     column = _lab_column(roster, lab)
     titles = [title for title in roster.table.titles if title_of(title) in _CANVAS]
     rows = [[_POINTS_POSSIBLE, *[""] * (len(titles) - 1), str(_most(marks))]]
-    if title_of(titles[0]) != "student":
+    if title_of(titles[0]) not in ("student", "lastname"):
         rows = []
-    return _csv([*titles, column], rows + _rows(marking, marks, titles))
+    return _csv([*titles, column], rows + _rows(marking, marks, titles, column))
 
 
 def moodle_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str:
@@ -141,7 +146,8 @@ def moodle_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str
             rows.append(cells)
         return _csv(titles, rows)
     titles = [title for title in roster.table.titles if title_of(title) in _MOODLE]
-    return _csv([*titles, _lab_column(roster, lab)], _rows(marking, marks, titles))
+    column = _lab_column(roster, lab)
+    return _csv([*titles, column], _rows(marking, marks, titles, column))
 
 
 def _roster(marking: Marking) -> Roster:
@@ -154,9 +160,17 @@ def _listed(marking: Marking) -> list[Student]:
     return [student for student in marking.students.all if student.person is not None]
 
 
-def _rows(marking: Marking, marks: Mapping[Student, Mark], titles: list[str]) -> list[list[str]]:
-    """Return a row for each student of the roster: some cells of its line, and the mark."""
-    return [[*_cells(student, titles), _points(marks.get(student))] for student in _listed(marking)]
+def _rows(
+    marking: Marking, marks: Mapping[Student, Mark], titles: list[str], column: str
+) -> list[list[str]]:
+    """Return a row for each student of the roster: some cells of its line, and the mark or, without
+    a mark, the cell of the lab's column.
+    """
+    rows = []
+    for student in _listed(marking):
+        *cells, present = _cells(student, [*titles, column])
+        rows.append([*cells, _points(marks.get(student)) or present])
+    return rows
 
 
 def _cells(student: Student, titles: list[str]) -> list[str]:
