@@ -190,7 +190,7 @@ lab-90, Pairs: 5 submissions
   marks     1 late with a deduction, 1 with points by hand
   tasks     1 feed 100%; 2 flush 0%
   hard      0 of 4 passed: The rule of test_b.
-  mistake   2 times: Text is emitted in threes."""
+  mistake   in 2 submissions: Text is emitted in threes."""
 
 
 def test_a_summary_for_a_mail_has_no_names_and_no_hidden_tests(tell, tiny):

@@ -30,8 +30,7 @@ def summary_text(content: ReportContent, labs: Mapping[str, Lab]) -> str:
     texts = []
     for key in sorted(groups):
         lab = labs[key[0]]
-        count = len(groups[key])
-        head = f"{lab.label}, {lab.title}: {count} submission{'s' if count > 1 else ''}"
+        head = f"{lab.label}, {lab.title}: {_submissions(len(groups[key]))}"
         texts.append("\n".join([head, *map(_wrapped, _rows(groups[key], lab, content))]))
     return "\n\n".join(texts)
 
@@ -67,7 +66,11 @@ def _rows(grades: Sequence[Grade], lab: Lab, content: ReportContent) -> Iterator
         yield "hard", f"{item.passed} of {numbers.attempts} passed: {line(item.rule)}"
     mistakes = [mistake for mistake in mistakes_of(numbers, lab) if mistake.symptom]
     for mistake in mistakes[:_MOST_MISTAKES]:
-        yield "mistake", f"{numbers.mistakes[mistake.name]} times: {mistake.symptom}"
+        yield "mistake", f"in {_submissions(numbers.mistakes[mistake.name])}: {mistake.symptom}"
+
+
+def _submissions(count: int) -> str:
+    return f"{count} submission{'' if count == 1 else 's'}"
 
 
 def _wrapped(row: tuple[str, str]) -> str:
