@@ -20,9 +20,9 @@ from labkit.grading.reports.page import page
 from labkit.grading.reports.statistics import (
     Item,
     Statistics,
+    common_mistakes,
     failed_most,
     lab_statistics,
-    mistakes_of,
 )
 from labkit.running.diagnose import Mistake
 
@@ -78,7 +78,7 @@ def _section(
     titles = {task.number: task.title for task in lab.tasks}
     visible = [item for item in failed_most(numbers, len(numbers.items))
                if item.visibility == _VISIBLE]  # fmt: skip
-    mistakes = [mistake for mistake in mistakes_of(numbers, lab) if mistake.symptom]
+    mistakes = common_mistakes(numbers, lab)[:_MOST_MISTAKES]
     movement = movement_of(grades, before)
     return _Section(
         id=f"lab{number}",
@@ -91,9 +91,7 @@ def _section(
             for task, bars in numbers.task_histograms.items()
         ],
         failed_most=[(item, share_bar(item.difficulty)) for item in visible[:_MOST_TESTS]],
-        mistakes=[
-            (mistake, numbers.mistakes[mistake.name]) for mistake in mistakes[:_MOST_MISTAKES]
-        ],
+        mistakes=[(mistake, numbers.mistakes[mistake.name]) for mistake in mistakes],
         movement=movement,
         moved=Markup()
         if movement is None

@@ -136,6 +136,17 @@ def failed_most(numbers: Statistics, most: int) -> list[Item]:
     return sorted(failed, key=lambda item: item.passed)[:most]
 
 
+def common_mistakes(numbers: Statistics, lab: Lab) -> list[Mistake]:
+    """Return the mistakes that several students made and that the lab explains, the most frequent
+    first: a single student's mistake is not for the class.
+    """
+    return [
+        mistake
+        for mistake in mistakes_of(numbers, lab)
+        if mistake.symptom and numbers.mistakes[mistake.name] > 1
+    ]
+
+
 def mistakes_of(numbers: Statistics, lab: Lab) -> list[Mistake]:
     """Return the common mistakes that a class made, the most frequent first.
 

@@ -11,7 +11,7 @@ from labkit.grading.grade import Grade
 from labkit.grading.reports.content import ReportContent
 from labkit.grading.reports.fitting import fit, line
 from labkit.grading.reports.movement import movement_of
-from labkit.grading.reports.statistics import failed_most, lab_statistics, mistakes_of
+from labkit.grading.reports.statistics import common_mistakes, failed_most, lab_statistics
 
 _WIDTH, _INDENT = 72, 12
 _MOST_TESTS = _MOST_MISTAKES = 3
@@ -64,8 +64,7 @@ def _rows(grades: Sequence[Grade], lab: Lab, content: ReportContent) -> Iterator
                if item.visibility == "visible"]  # fmt: skip
     for item in hardest[:_MOST_TESTS]:
         yield "hard", f"{item.passed} of {numbers.attempts} passed: {line(item.rule)}"
-    mistakes = [mistake for mistake in mistakes_of(numbers, lab) if mistake.symptom]
-    for mistake in mistakes[:_MOST_MISTAKES]:
+    for mistake in common_mistakes(numbers, lab)[:_MOST_MISTAKES]:
         yield "mistake", f"in {_submissions(numbers.mistakes[mistake.name])}: {mistake.symptom}"
 
 
