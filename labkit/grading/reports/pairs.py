@@ -6,7 +6,7 @@ A pair is a reason to look, and no more; see `labkit.grading.reports.similarity`
 import csv
 import io
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,8 +16,8 @@ from labkit.grading.grade import Grade
 from labkit.grading.marks.csv_files import inert
 from labkit.grading.reading.choice import starter_of
 from labkit.grading.reading.entry_name import short_names
-from labkit.grading.reports.fitting import fit
 from labkit.grading.reports.similarity import Pair, is_compared, known_in, similar_pairs
+from labkit.grading.reports.statistics import by_lab
 from labkit.running.under_test import root_of
 
 SCHEMA = "labkit/pairs/v1"
@@ -104,18 +104,13 @@ def similar_groups(
         earlier: by lab, earlier submissions by name.
     """
     by_name = {lab.name: lab for lab in labs}
-    groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
-    for grade in map(fit, grades):
-        groups[grade.lab, grade.assignment].append(grade)
-    return [
-        _similar(
-            sorted(groups[key], key=lambda grade: (-grade.score, grade.student, grade.submission)),
-            sources,
-            by_name[key[0]],
-            {**_known_sources(by_name[key[0]], labs), **earlier.get(key[0], {})},
-        )
-        for key in sorted(groups)
-    ]
+    similar = []
+    for own in by_lab(grades):
+        lab = by_name[own[0].lab]
+        order = sorted(own, key=lambda grade: (-grade.score, grade.student, grade.submission))
+        known = {**_known_sources(lab, labs), **earlier.get(lab.name, {})}
+        similar.append(_similar(order, sources, lab, known))
+    return similar
 
 
 def _similar(

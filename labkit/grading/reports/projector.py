@@ -4,7 +4,6 @@ It has no names, no sources, no hidden tests and no seed, so students may see it
 file that makes no request; equal grades make equal bytes.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +13,12 @@ from markupsafe import Markup
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
 from labkit.grading.reports.charts import histogram, share_bar
-from labkit.grading.reports.fitting import fit
 from labkit.grading.reports.movement import Movement, movement_of
 from labkit.grading.reports.page import page
 from labkit.grading.reports.statistics import (
     Item,
     Statistics,
+    by_lab,
     common_mistakes,
     failed_most,
     lab_statistics,
@@ -61,12 +60,9 @@ def write_projector(
         before: by student and lab, the score before its last change.
     """
     by_name = {lab.name: lab for lab in labs}
-    groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
-    for grade in map(fit, grades):
-        groups[grade.lab, grade.assignment].append(grade)
     sections = [
-        _section(groups[key], by_name[key[0]], number, before)
-        for number, key in enumerate(sorted(groups))
+        _section(own, by_name[own[0].lab], number, before)
+        for number, own in enumerate(by_lab(grades))
     ]
     path.write_bytes(page("projector", sections=sections))
 

@@ -10,12 +10,13 @@ These numbers judge tests, not students, and with few submissions they are noise
 """
 
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
+from labkit.grading.reports.fitting import fit
 from labkit.running.diagnose import Mistake, read_mistakes
 
 BINS = 10
@@ -91,6 +92,18 @@ class Statistics:
     task_histograms: dict[int, Histogram]
     mistakes: dict[str, int]
     nobody: tuple[str, ...]
+
+
+def by_lab(grades: Iterable[Grade]) -> list[list[Grade]]:
+    """Return the grades of each lab, and of each version of its tests, fit for reports.
+
+    Args:
+        grades: the grades of one lab or several.
+    """
+    groups: dict[tuple[str, str], list[Grade]] = defaultdict(list)
+    for grade in map(fit, grades):
+        groups[grade.lab, grade.assignment].append(grade)
+    return [groups[key] for key in sorted(groups)]
 
 
 def lab_statistics(grades: Sequence[Grade]) -> Statistics:

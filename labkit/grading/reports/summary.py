@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
 from labkit.grading.reports.content import ReportContent
-from labkit.grading.reports.fitting import fit, line
+from labkit.grading.reports.fitting import line
 from labkit.grading.reports.movement import movement_of
-from labkit.grading.reports.statistics import common_mistakes, failed_most, lab_statistics
+from labkit.grading.reports.statistics import by_lab, common_mistakes, failed_most, lab_statistics
 
 _WIDTH, _INDENT = 72, 12
 _MOST_TESTS = _MOST_MISTAKES = 3
@@ -24,14 +24,11 @@ def summary_text(content: ReportContent, labs: Mapping[str, Lab]) -> str:
         content: the grades of one lab or several, and their marks.
         labs: by folder name, at least those of the grades.
     """
-    groups: dict[tuple[str, str], list[Grade]] = {}
-    for grade in map(fit, content.grades):
-        groups.setdefault((grade.lab, grade.assignment), []).append(grade)
     texts = []
-    for key in sorted(groups):
-        lab = labs[key[0]]
-        head = f"{lab.label}, {lab.title}: {_submissions(len(groups[key]))}"
-        texts.append("\n".join([head, *map(_wrapped, _rows(groups[key], lab, content))]))
+    for grades in by_lab(content.grades):
+        lab = labs[grades[0].lab]
+        head = f"{lab.label}, {lab.title}: {_submissions(len(grades))}"
+        texts.append("\n".join([head, *map(_wrapped, _rows(grades, lab, content))]))
     return "\n\n".join(texts)
 
 
