@@ -25,8 +25,8 @@ _IDLE_SECONDS = 0.001
 _IDLE_TICKS = 6
 # So many ticks show how fast the calls of a run are.
 _RUN_TICKS = 4
-# A run is abandoned as well once its calls take so many times as long as its fastest ones, if the
-# rest would take so many times the limit. A slow phase of a run that can end in time is shorter.
+# A run is abandoned as well once its calls take so many times as long as its fastest calls, if the
+# rest would take so many times the limit. The slow phase of a run that can end in time is shorter.
 _SLOWDOWN, _EXCESS = 4, 3
 # The part of these times that is enough after another test of the lab ran into its limit. The same
 # fault would cost a reader the whole time again and again.

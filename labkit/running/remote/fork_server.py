@@ -219,7 +219,7 @@ class _Implementation:
         return self._done[-1]
 
     def _go_back(self, made: int) -> None:
-        """Undo all answers but the first ones."""
+        """Undo all answers after the first `made`."""
         if self._repeats:
             del self._done[made:]
         else:
@@ -270,7 +270,7 @@ class _Implementation:
         Returns:
             Why the implementation's work was too much, or ""; its processor time in microseconds;
             its steps, and those that it could take; and the requests with their answers, unless
-            they are repeated ones.
+            they were repeated.
         """
         *_, reason, steps, allowed = self._done[made - 1] if made else ("", 0, 0)
         done = [] if self._repeats else self._done[:made]
