@@ -113,8 +113,11 @@ def hunt(
         parts = [*map(one_lab, pool.targets)]
     else:
         threads = ThreadPoolExecutor(at_a_time)
+        # The longest begin first, so that none runs alone at the end for long.
+        by_length = sorted(pool.targets, key=lambda target: -len(pool.wrong(target)))
         try:
-            parts = [*threads.map(one_lab, pool.targets)]
+            by_target = dict(zip(by_length, threads.map(one_lab, by_length), strict=True))
+            parts = [by_target[target] for target in pool.targets]
         finally:
             # After Ctrl-C, the maker of `run` ends its runs.
             threads.shutdown(wait=False, cancel_futures=True)

@@ -123,7 +123,7 @@ class Apart:
         verdicts: dict[str, Verdict] = {}
         with self._metering:
             program = code.metered_program()
-        source = [program, [*code.target.names], [*code.imports]]
+        source = [program, [*code.target.names]]
         left, pair = self._fuse, None
         try:
             for test in tests:

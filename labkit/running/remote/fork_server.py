@@ -157,7 +157,7 @@ class _Implementation:
     """
 
     def __init__(self) -> None:
-        self._source: tuple[bytes, list[str], list[str]] = (b"", [], [])
+        self._source: tuple[bytes, list[str]] = (b"", [])
         self._parts = Parts(partial(getattr, None), ())
         # The requests that are expected, and whether those so far are the same.
         self._expected: list[bytes] = []
@@ -241,7 +241,7 @@ class _Implementation:
         Args:
             expected: the requests of an earlier run of the test.
             earlier: an earlier run of the test on this implementation, if there is one.
-            source: the source, the names that it has, and the modules that it may import.
+            source: the source, and the names that it has.
 
         Returns:
             Why it cannot be imported, or "".
@@ -253,11 +253,12 @@ class _Implementation:
         return "" if self._repeats else self._import()
 
     def _import(self) -> str:
-        program, names, imports = self._source
+        program, names = self._source
         try:
             # The previous test may have used up all its steps.
             with WORK.uncounted():
-                module = load_source(program, "code", "code", "pool.code", imports)
+                # The gate of the pools checks its imports.
+                module = load_source(program, "code", "code", "pool.code", None)
         except LoadFailure as failure:
             return f"{failure}"
         self._parts = Parts(partial(getattr, module), names)
