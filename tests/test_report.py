@@ -202,7 +202,7 @@ def test_after_the_last_lab_it_is_put_to_work_and_a_reference_has_no_next_step()
 
 def test_a_page_names_no_command_that_it_does_not_have():
     last = report_data(run_of(OK, OK))["next"]
-    assert last == 'see it work under "Your code, live", below the editor of lab 05'
+    assert last == 'see it work under "Your code, live", at the end of the text of lab 05'
     needs = "lab-05 builds on it. Pass it first: make lab N=03. To use it as it is: "
     own = replace(LOAD, message=f"{needs}LAB_PARTS=own make lab N=05")
     (waits,) = report_data(run_of(own, own))["waiting"]

@@ -1,8 +1,8 @@
 // Entry of a lab's page. The editor is loaded when the bench comes near, Python when it is used.
 
 import "./page.js";
-import { besideButtons } from "./beside.js";
 import { button, byId, make } from "./dom.js";
+import { Layout } from "./layout.js";
 
 /** How near, before it is in view. */
 const NEAR = "400px";
@@ -11,14 +11,10 @@ const bench = byId("bench");
 const strip = byId("strip");
 let opening = null;
 
-const beside = besideButtons(async (isBeside) => {
-  const desk = await openHere();
-  if (isBeside) desk?.focus();
-  else bench.scrollIntoView({ block: "nearest" });
-});
+const layout = new Layout(async () => (await openHere())?.focus());
 
 function open() {
-  opening ??= import("./desk.js").then(({ openDesk }) => openDesk(bench, beside.here));
+  opening ??= import("./desk.js").then(({ openDesk }) => openDesk(bench, layout));
   return opening;
 }
 
@@ -60,12 +56,12 @@ async function openStripHere() {
   }
 }
 
-/** The bench opens when it comes near, or when it is put beside the text. */
+/** The bench opens when it is in view: at once in a wide window. */
 function begin() {
   bench.replaceChildren(button("Open the editor", openHere, { className: "main" }));
-  bench.closest("article")?.querySelector("h1")?.after(beside.top);
+  bench.closest("article").append(layout.dock);
+  layout.begin();
   whenNear(bench, openHere);
-  beside.restore(openHere);
 }
 
 if (bench) begin();

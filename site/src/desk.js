@@ -23,22 +23,23 @@ async function read(url) {
  * Put the bench of a lab into an element.
  *
  * @param {HTMLElement} root with the lab's number in `data-lab`, and `data-base`
- * @param {HTMLElement} beside a button for its bar
+ * @param {import("./layout.js").Layout} layout
  * @returns {Promise<Desk>}
  */
-export async function openDesk(root, beside) {
+export async function openDesk(root, layout) {
   const base = new URL(root.dataset.base, document.baseURI);
   const labs = await read(new URL("labs.json", base));
   const lab = labs.find(({ number }) => number === root.dataset.lab);
   if (!lab) throw new Error(`labs.json has no lab ${root.dataset.lab}`);
-  const desk = new Desk(lab, labs, base);
-  await desk.fill(root, beside);
+  const desk = new Desk(lab, labs, base, layout);
+  await desk.fill(root);
   return desk;
 }
 
 export class Desk {
   #base;
   #labs;
+  #layout;
   #keeping = new Keeping();
   #editor;
   #runs;
@@ -63,23 +64,26 @@ export class Desk {
   /** The lab, as labs.json has it. */
   lab;
 
-  constructor(lab, labs, base) {
+  constructor(lab, labs, base, layout) {
     this.lab = lab;
     this.#labs = labs;
     this.#base = base;
+    this.#layout = layout;
     this.#interpreters = new Interpreters(base, (part) => this.#runs.boot(part));
     this.#runs = new Runs(this.#interpreters, {
       goTo: (line) => this.#editor.goTo(line),
+      mark: (fault) => this.#editor.mark(fault),
       runTask: (task) => this.run(task),
-      showHint: (task) => this.#hints.show(task),
+      showHint: (task) => this.#showHint(task),
       pageOf: (number) => new URL(`../labs/${number}/`, this.#base).href,
+      onReport: () => this.#layout.showSide(true),
       onState: (isRunning) => this.#drawState(isRunning),
     });
     this.#shelf = new Shelf(this);
   }
 
   /** Build everything, with what is kept. */
-  async fill(root, beside) {
+  async fill(root) {
     await this.#keeping.open((number) => this.#onForeign(number));
     this.#progress = await this.#keeping.progress();
     const text = (await this.#keeping.code(this.lab.number)) ?? this.lab.starter;
@@ -95,7 +99,7 @@ export class Desk {
     // Asked only now: it may have come to the button while all this was loading.
     const hadFocus = root.contains(document.activeElement);
     root.replaceChildren(
-      ...[predictions, this.#desk(frame, beside), this.#runs.box, this.#hints.box].filter(Boolean),
+      ...[predictions, this.#desk(frame), this.#side()].filter(Boolean),
     );
     this.#editor = new Editor(frame, {
       text,
@@ -366,21 +370,40 @@ export class Desk {
     for (const one of [this.#run, this.#runTask]) one.setAttribute("aria-disabled", String(isRunning));
   }
 
-  #desk(frame, beside) {
+  #showHint(task) {
+    this.#layout.showSide(true);
+    this.#hints.show(task);
+  }
+
+  /** What is shown beside the code in place of the text, or below it. */
+  #side() {
+    const close = button("Close", () => this.#closeSide(), { className: "quiet close" });
+    const label = { className: "side", role: "region", "aria-label": "Report and hints", tabindex: "0" };
+    return make("div", label, close, this.#runs.box, this.#hints.box);
+  }
+
+  #closeSide() {
+    this.#layout.showSide(false);
+    this.#layout.reportButton.focus();
+  }
+
+  #desk(frame) {
     this.#run.append(make("kbd", { "aria-hidden": "true" }, "Ctrl+Enter"));
     this.#run.setAttribute("aria-keyshortcuts", "Control+Enter");
     const task = make("span", "group", this.#runTask, this.#task);
-    const bar = make("div", "bar", this.#run, task, this.#stop, beside);
+    const { reportButton, textButton } = this.#layout;
+    this.#runs.head.append(make("span", "views", reportButton, textButton));
+    const bar = make("div", "bar", this.#run, task, this.#stop);
+    const top = make("div", "top", bar, this.#runs.head);
     const foot = make("div", "foot", this.#keys, this.#kept);
     return make(
       "div",
       "desk",
-      bar,
+      top,
       frame,
       foot,
       this.#shelf.bar,
       this.#notices,
-      this.#runs.head,
       this.#shelf.box,
     );
   }

@@ -27,8 +27,10 @@ import {
   highlightSpecialChars,
   keymap,
   lineNumbers,
+  WidgetType,
 } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
+import { make } from "./dom.js";
 
 const INDENT = "    ";
 
@@ -79,10 +81,40 @@ const look = EditorView.theme({
     fontSize: "inherit",
   },
   ".cm-panels-bottom": { borderTop: "1px solid var(--line)" },
+  ".cm-words": {
+    marginLeft: "1.5em",
+    padding: "0 0.4em",
+    color: "var(--red)",
+    fontFamily: "system-ui, sans-serif",
+    fontWeight: "600",
+    whiteSpace: "normal",
+  },
   ".cm-raised": { backgroundColor: "var(--red-wash)", boxShadow: "inset 3px 0 0 var(--red)" },
 });
 
-/** The line that the report points at, until the text changes there. */
+/** Words after a line: the exception that it raised. */
+class Words extends WidgetType {
+  constructor(text) {
+    super();
+    this.text = text;
+  }
+
+  eq(other) {
+    return other.text === this.text;
+  }
+
+  toDOM() {
+    return make("span", "cm-words", this.text);
+  }
+}
+
+function marksOf({ from, to, words }) {
+  const marks = [Decoration.line({ class: "cm-raised" }).range(from)];
+  if (words) marks.push(Decoration.widget({ widget: new Words(words), side: 1 }).range(to));
+  return Decoration.set(marks);
+}
+
+/** The line that the report points at, until the text changes. */
 const markLine = StateEffect.define();
 const marked = StateField.define({
   create: () => Decoration.none,
@@ -90,8 +122,7 @@ const marked = StateField.define({
     let now = transaction.docChanged ? Decoration.none : marks;
     for (const effect of transaction.effects) {
       if (!effect.is(markLine)) continue;
-      const line = Decoration.line({ class: "cm-raised" });
-      now = effect.value === null ? Decoration.none : Decoration.set(line.range(effect.value));
+      now = effect.value === null ? Decoration.none : marksOf(effect.value);
     }
     return now;
   },
@@ -183,6 +214,7 @@ export class Editor {
         doc: text,
         extensions: [
           lineNumbers(),
+          EditorView.lineWrapping,
           highlightActiveLine(),
           highlightActiveLineGutter(),
           highlightSpecialChars(),
@@ -225,13 +257,36 @@ export class Editor {
     this.#view.dispatch({ changes, selection: { anchor: 0 }, userEvent: "input.replace" });
   }
 
-  /** Put the cursor into a line, counted from 1, and mark it. */
+  /** Put the cursor into a line, counted from 1. */
   goTo(line) {
-    const { doc } = this.#view.state;
-    const { from } = doc.line(Math.min(Math.max(1, line), doc.lines));
-    const effects = [markLine.of(from), EditorView.scrollIntoView(from, { y: "center" })];
+    const { from } = this.#line(line);
+    const effects = EditorView.scrollIntoView(from, { y: "center" });
     this.#view.dispatch({ selection: { anchor: from }, effects });
     this.focus();
+  }
+
+  /**
+   * Mark a line and show it; the cursor and the focus stay.
+   *
+   * @param {{line: number, words: string} | null} fault the line, counted from 1, and what it raised;
+   *   null: mark no line
+   */
+  mark(fault) {
+    if (!fault) {
+      this.#view.dispatch({ effects: markLine.of(null) });
+      return;
+    }
+    const { from, to } = this.#line(fault.line);
+    const effects = [
+      markLine.of({ from, to, words: fault.words }),
+      EditorView.scrollIntoView(from, { y: "center" }),
+    ];
+    this.#view.dispatch({ effects });
+  }
+
+  #line(number) {
+    const { doc } = this.#view.state;
+    return doc.line(Math.min(Math.max(1, number), doc.lines));
   }
 
   focus() {

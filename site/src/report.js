@@ -26,6 +26,26 @@ export function summary(report) {
   return where ? `${score}. Task ${where} is next.` : `${score}.`;
 }
 
+/**
+ * The line of the reader's code at which the first failure is, and its words; null if there is none.
+ *
+ * @returns {{line: number, words: string} | null}
+ */
+export function faultOf(report) {
+  if (report.line) return { line: report.line, words: errorOf(report.waiting[0] ?? "") };
+  const failure = report.failures.find(({ line }) => line);
+  if (!failure) return null;
+  const text = failure.labels.find(({ label }) => label === "raised")?.text ?? "";
+  return { line: failure.line, words: firstLine(text) };
+}
+
+const firstLine = (text) => text.split("\n", 1)[0];
+
+/** The exception in the reason why tests wait. */
+function errorOf(text) {
+  return /\b\w+(?:Error|Exception|Exit|Interrupt)\b.*/.exec(firstLine(text))?.[0] ?? firstLine(text).replace(/^.*line \d+ /, "");
+}
+
 function statusClass(status) {
   if (status === "PASS") return "pass";
   return status === "FAIL" ? "fail" : "wait";
@@ -154,6 +174,12 @@ function sameReason(failure, others) {
   return make("details", "more", make("summary", "", title), make("ul", "", ...names));
 }
 
+/** What the tests showed, after a run without a failure. */
+function shownRules(rules) {
+  const items = rules.map((rule) => make("li", "", ...withCode(rule)));
+  return make("section", "shown", make("h4", "", "What the tests showed"), make("ul", "", ...items));
+}
+
 function looksLike({ symptom, hint }) {
   return make(
     "div",
@@ -279,17 +305,18 @@ export function reportNodes(report, printed, acts) {
   const say = (className, text) => make("p", className, ...spoken(text, here, acts));
   return [
     ...(report.complete ? scoreLine(report) : []),
-    tasksTable(report, acts.runTask),
-    underTest(report.header),
-    ...(report.hunted ? hunted(report.hunted) : []),
     ...failures(report, acts.goTo),
     ...report.waiting.flatMap((text) => waiting(text, say)),
     report.line && goToLine(report.line, acts.goTo),
     later(report, acts.runTask),
     report.looks_like && looksLike(report.looks_like),
+    ...(report.hunted ? hunted(report.hunted) : []),
+    report.next && say("next", `Next: ${report.next}`),
+    report.shown.length > 0 && shownRules(report.shown),
+    tasksTable(report, acts.runTask),
+    underTest(report.header),
     ...report.notes.map((text) => say("note", text)),
     report.left_out.length > 0 && leftOut(report.left_out),
-    report.next && say("next", `Next: ${report.next}`),
     printed.length > 0 && printedText(printed),
     report.text && plainText(report.text),
   ].filter(Boolean);

@@ -1,7 +1,7 @@
 // Runs of a lab: asks a fresh Python, says how far it is, and draws its report or why there is none.
 
 import { button, count, make } from "./dom.js";
-import { noReportNodes, reportNodes, summary } from "./report.js";
+import { faultOf, noReportNodes, reportNodes, summary } from "./report.js";
 
 /** A test that takes longer is said to run. */
 const SLOW_SECONDS = 2;
@@ -33,7 +33,9 @@ export class Runs {
    * @param {import("./interpreter.js").Interpreters} interpreters
    * @param {object} acts
    * @param {(line: number) => void} acts.goTo
+   * @param {(fault: {line: number, words: string} | null) => void} acts.mark
    * @param {(task: number | null) => void} acts.runTask
+   * @param {() => void} acts.onReport there is a report, or what is in its place
    * @param {(isRunning: boolean) => void} acts.onState
    */
   constructor(interpreters, acts) {
@@ -93,6 +95,7 @@ export class Runs {
       const answer = await this.#interpreters.call("run", [asked], { hear, signal });
       this.#draw(...reportNodes(answer, this.#printed, this.#acts));
       this.#tell(summary(answer));
+      this.#acts.mark(faultOf(answer));
       return answer;
     } catch (error) {
       if (error.kind === undefined) throw error;
@@ -119,7 +122,6 @@ export class Runs {
     this.box.setAttribute("aria-busy", "true");
     this.#tell("Starting …");
     this.#acts.onState(true);
-    this.head.scrollIntoView({ block: "nearest" });
   }
 
   #end() {
@@ -180,6 +182,7 @@ export class Runs {
     const hadFocus = this.box.contains(document.activeElement);
     this.box.replaceChildren(make("h3", "", "Report"), ...nodes);
     this.box.hidden = false;
+    this.#acts.onReport();
     if (hadFocus) this.box.focus({ preventScroll: true });
   }
 

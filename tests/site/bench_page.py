@@ -99,8 +99,9 @@ class Bench(Page):
         self.open()
 
     def open(self):
-        """Bring the bench near, so that the editor opens."""
-        self.js("$('#bench').scrollIntoView()")
+        """Bring the bench into view, so that the editor opens."""
+        self.until("$('#bench button')")
+        self.js("if (!document.body.classList.contains('bench-open')) $('.to-code').click()")
         self.until(f"$('#bench .editor') && {EDITOR} && $('#bench .kept')?.textContent")
 
     @property

@@ -31,12 +31,10 @@ _OWN_PAGE = re.compile(r"^<!-- page -->\n+(?=## )", re.MULTILINE)
 # The bench's folder is beside `labs`. The generator turns the path of the script, as seen from the
 # document `labs/03.md`, into that of its page, `labs/03/`; `data-base` is as the page sees it.
 _TOP = """
-[Write and run your code on this page](#write-it-here), without installing anything. Commands such
-as `make lab` are for the course on your own machine.
+Write and run your code on this page, without installing anything. Commands such as `make lab` are
+for the course on your own machine.
 """
 _BENCH = """
-## Write it here
-
 <div id="bench" data-lab="{number}" data-base="../../bench/"></div>
 <script type="module" src="../bench/bench.js"></script>
 """

@@ -10,7 +10,14 @@ from typing import Any
 from labkit.course.lab import find_labs
 from labkit.running.platform import NEEDS
 from labkit.running.reporting import report
-from labkit.running.reporting.explain import GOAL, RULE, Label, explanation, graded_tests
+from labkit.running.reporting.explain import (
+    GOAL,
+    RULE,
+    GradedTest,
+    Label,
+    explanation,
+    graded_tests,
+)
 from labkit.running.reporting.groups import Group, of_first_task, of_later_tasks, waiting
 from labkit.running.reporting.hunted import enough_of, hunt_rows
 from labkit.running.reporting.next_step import next_step
@@ -25,7 +32,7 @@ from labkit.running.under_test import root_of
 # `make hint`, so these stay.
 _ON_A_PAGE = {
     r"see it work(:| with) make demo, then LAB_IMPL=starter make serve": (
-        'see it work under "Your code, live", below the editor of lab 05'
+        'see it work under "Your code, live", at the end of the text of lab 05'
     ),
     r" To use it as it is: LAB_PARTS=own make lab N=\d\d": "",
 }
@@ -42,8 +49,8 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
         `header`, `score` of `most`, `complete`; `tasks` and `given`; `verdicts`, the kind of each
         test's result by name, to compare runs; `failures` of the first task that has some; the
         reasons for which tests are `waiting`, and the `line` of the import error; how many fail
-        `later`; the mistake that it `looks_like`; the outcome of a hunt, `hunted`; the `next` step;
-        the tests that are `left_out` here; `notes`; and the whole report as `text`.
+        `later`; the mistake that it `looks_like`; the outcome of a hunt, `hunted`; the rules that
+        are `shown` if every test that ran passes; the `next` step; the tests that are `left_out` here; `notes`; and the whole report as `text`.
     """
     tests = graded_tests(run)
     given = given_row(tests, run.waits_for)
@@ -66,6 +73,7 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
         ],
         "looks_like": _looks_like(run),
         "hunted": None if run.hunted is None else _hunted(run),
+        "shown": _shown(tests),
         "next": _on_a_page(next_step(run, labs)),
         "left_out": left_out(run.left_out),
         "notes": [*notes],
@@ -143,6 +151,14 @@ def _trace(table: TraceTable) -> dict[str, Any]:
             for row in table.rows
         ],
     }
+
+
+def _shown(tests: Sequence[GradedTest]) -> list[str]:
+    """Return the first sentence of each rule that a run without a failure has shown to hold."""
+    ran = [test for test in tests if test.ran and test.task is not None]
+    if not all(test.passed for test in ran):
+        return []
+    return [re.split(r"(?<=[.:]) ", test.rule, maxsplit=1)[0].rstrip(":") for test in ran]
 
 
 def _looks_like(run: LabRun) -> dict[str, str] | None:

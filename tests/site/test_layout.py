@@ -1,0 +1,85 @@
+"""Code, text and report beside each other: what is in sight after a run, at each width."""
+
+import pytest
+from bench_page import EDITOR, Bench, Page
+from course_code import REFERENCES
+
+SIZES = pytest.mark.parametrize(("width", "height"), [(1280, 900), (1440, 1000), (390, 844)])
+LINE = '        int("x")\n'
+RAISES = REFERENCES["03"].replace("        return", f"{LINE}        return", 1)
+# Whether the point in the middle of the top of an element shows it, or what is in it.
+IN_SIGHT = """
+const [find] = arguments;
+const element = find.startsWith(".cm") ? document.querySelector("#bench .editor").shadowRoot
+  .querySelector(find) : document.querySelector(find);
+const { left, top, width, height } = element.getBoundingClientRect();
+const at = (root) => root.elementFromPoint(left + width / 2, top + Math.min(height / 2, 12));
+const seen = at(element.getRootNode());
+return seen !== null && element.contains(seen);
+"""
+
+
+def in_sight(page, selector):
+    return page.js(IN_SIGHT, selector)
+
+
+@SIZES
+def test_a_lab_begins_with_its_text_and_run_in_sight_or_one_tap_away(
+    driver, url, look, width, height
+):
+    look(width, height)
+    page = Page(driver, f"{url}labs/10/")
+    page.until("$('#bench button, .to-code')")
+    if width < 1100:
+        assert in_sight(page, ".to-code")
+        page.js("$('.to-code').click()")
+    page.until(f"$('#bench .editor') && {EDITOR}")
+    assert in_sight(page, "#bench button.main")
+    assert page.text("#bench button.main").startswith("Run")
+    assert page.js("const e = document.documentElement; return e.scrollWidth <= e.clientWidth")
+    page.until("document.activeElement === document.body || innerWidth < 1100")
+    if width < 1100:
+        page.js("[...document.querySelectorAll('#bench button')]"
+                ".find((e) => e.textContent === 'Text only').click()")  # fmt: skip
+    assert in_sight(page, "article p")
+
+
+@pytest.fixture(scope="class")
+def failed(driver, url, look):
+    """The bench of lab 03 on a phone, with the report of code that raises."""
+    look(390, 844)
+    bench = Bench(driver, url, "03")
+    bench.grade(RAISES)
+    return bench
+
+
+class TestAfterARun:
+    def test_a_phone_shows_the_marked_line_above_the_failure(self, failed):
+        failed.until("$('#bench .editor').shadowRoot.querySelector('.cm-words')")
+        for selector in (".cm-words", "#bench .failure h4", "#bench button.main", "#bench .status"):
+            assert in_sight(failed, selector), selector
+
+    @SIZES
+    def test_run_score_failure_and_the_marked_line_are_in_sight(self, failed, look, width, height):
+        look(width, height)
+        failed.run()
+        failed.until("$('#bench .editor').shadowRoot.querySelector('.cm-words')")
+        for selector in (".cm-words", "#bench .failure h4", "#bench button.main", "#bench .status"):
+            failed.until(f"((...arguments) => {{{IN_SIGHT}}})('{selector}')")
+        words = failed.js("return $('#bench .editor').shadowRoot.querySelector('.cm-words')"
+                          ".parentElement.textContent")  # fmt: skip
+        assert words.startswith(LINE.rstrip("\n"))
+        assert words.endswith("ValueError: invalid literal for int() with base 10: 'x'")
+        assert failed.text("#bench .status").startswith("13 of 100 points")
+
+    def test_the_report_gives_the_text_its_place_back(self, failed, look):
+        look(1280, 900)
+        failed.click("Close")
+        assert in_sight(failed, "article p")
+        assert failed.js("return document.activeElement.textContent") == "Report"
+        failed.press(failed.keys.ENTER)
+        assert in_sight(failed, "#bench .failure h4")
+
+    def test_the_mark_goes_with_the_fault(self, failed):
+        failed.grade(REFERENCES["03"])
+        assert failed.js("return $('#bench .editor').shadowRoot.querySelector('.cm-words')") is None
