@@ -1,5 +1,5 @@
 // Writes the front end into a site's folder: `node build.mjs FOLDER`. In FOLDER/bench/ are then
-// bench.js with its pieces, worker.js, site.css, pyodide/ and licenses.txt. `seal.mjs` comes last, when
+// bench.js and demo.js with their pieces, worker.js, site.css, pyodide/ and licenses.txt. `seal.mjs` comes last, when
 // all other files of the site are there.
 
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -41,7 +41,7 @@ for (const name of await readdir(bench)) {
 }
 const { metafile } = await build({
   ...options,
-  entryPoints: ["src/bench.js", "src/page.js", "src/site.css"],
+  entryPoints: ["src/bench.js", "src/page.js", "src/demo.js", "src/site.css"],
   chunkNames: "[name]-[hash]",
   splitting: true,
   metafile: true,

@@ -86,6 +86,7 @@ FAULTS = [
     ("readmes", "README.md", "Text.", "word " * 600, "words from the title to the end of task 1"),
     ("readmes", "README.md", "course.\n<!-- /full -->\n", "", "<!-- full --> is still open"),
     ("readmes", "README.md", "In the full course.", "<!--full-->", "'<!--full-->' is not a marker"),
+    ("readmes", "README.md", "In the full course.", "<!-- site", "'<!-- site' is not a marker"),
     ("readmes", "hints.toml", "task = 1\nsymptom = \"symptom 3\"", "task = 2\nsymptom = \"s\"",
      "task 1 has 2 hints"),
     ("readmes", "hints.toml", "task = 1\nsymptom = \"symptom 3\"", "task = 3\nsymptom = \"s\"",

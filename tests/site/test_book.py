@@ -161,10 +161,11 @@ def test_a_link_that_leads_nowhere_is_named(course, target):
 
 def test_each_lab_has_a_bench_and_comments_are_left_out(course):
     comments = "<!-- full -->\n# Start\n<!-- /full -->\n<!-- edition\nno\n-->\n"
+    comments += "<!-- checkout -->\nmake\n<!-- /checkout -->\n"
     write(course, {"README.md": f"{comments}<!-- site\nhere\n-->\n"})
     pages = read_book(course).pages
     assert pages["index.md"] == "# Start\nhere\n"
-    assert pages["labs/03.md"].startswith("# Lab 03: three\n\n[Write and run your code on")
+    assert pages["labs/03.md"].startswith("# Lab 03: three\n\nWrite and run your code on")
     assert '<div id="bench" data-lab="03" data-base="../../bench/"></div>' in pages["labs/03.md"]
     assert '<div id="strip"' not in pages["labs/03.md"], "it has nothing to show"
     shown = read_book(ROOT).pages

@@ -118,16 +118,21 @@ def _links(path: Path, text: str) -> list[str]:
 
 
 def _markers(text: str) -> list[str]:
-    """Check that each marker of the student edition is alone on its line, and closed."""
+    """Check that each marker of the edition or the site is alone on its line, and closed."""
     faults: list[str] = []
-    ends = {"<!-- full -->": "<!-- /full -->", "<!-- edition": "-->"}
+    ends = {
+        "<!-- full -->": "<!-- /full -->",
+        "<!-- edition": "-->",
+        "<!-- checkout -->": "<!-- /checkout -->",
+        "<!-- site": "-->",
+    }
     opened = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if opened and line == ends[opened]:
             opened = ""
         elif not opened and line in ends:
             opened = line
-        elif re.search(r"<!--\s*/?(full|edition)\b", re.sub("`[^`]+`", "", line)):
+        elif re.search(r"<!--\s*/?(full|edition|checkout|site)\b", re.sub("`[^`]+`", "", line)):
             after = f"; {opened} is still open" if opened else ""
             faults.append(f"line {number}: {line!r} is not a marker here{after}")
     return faults + ([f"{opened} is never closed"] if opened else [])

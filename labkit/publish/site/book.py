@@ -2,7 +2,8 @@
 
 Each document becomes a page; a link to another file of the repository leads to a page of that file.
 A section after a line `<!-- page -->` becomes a page of its own, between the tracks of its phase;
-text between `<!-- site` and `-->`, elsewhere a comment, is shown.
+text between `<!-- site` and `-->`, elsewhere a comment, is shown, and text between
+`<!-- checkout -->` and `<!-- /checkout -->` is left out.
 """
 
 import posixpath
@@ -25,6 +26,7 @@ _FOR_INSTRUCTORS = ("INSTRUCTORS.md", "KILL_MATRIX.md")
 # Text for the student edition only, and comments such as the markers of generated parts.
 _COMMENT = re.compile(r"^<!--(?! page -->).*?-->\n", re.MULTILINE | re.DOTALL)
 _SITE = re.compile(r"^<!-- site\n(.*?)^-->\n", re.MULTILINE | re.DOTALL)
+_CHECKOUT = re.compile(r"^<!-- checkout -->\n.*?^<!-- /checkout -->\n", re.MULTILINE | re.DOTALL)
 # A line that begins with an issue's number: the generator takes it for a heading.
 _NO_HEADING = re.compile(r"^(?=#+[^#\s])", re.MULTILINE)
 _OWN_PAGE = re.compile(r"^<!-- page -->\n+(?=## )", re.MULTILINE)
@@ -214,7 +216,7 @@ class _Reader:
 
 def _as_book(text: str) -> str:
     """Return a document with the text for the site, and without the text that the site omits."""
-    text = _COMMENT.sub("", _SITE.sub(r"\1", text))
+    text = _COMMENT.sub("", _SITE.sub(r"\1", _CHECKOUT.sub("", text)))
     # GitHub reads Markdown in a folded block; the generator does so if the tag says it.
     text = re.sub("^<details>$", '<details markdown="1">', text, flags=re.MULTILINE)
     places = [match.start() for match in _NO_HEADING.finditer(without_code(text))]
