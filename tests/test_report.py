@@ -210,6 +210,15 @@ def test_a_page_names_no_command_that_it_does_not_have():
     assert "make lab N=90 T=1" in report_data(run_of(WRONG, WRONG))["next"]
 
 
+def test_only_a_run_without_a_failure_says_what_it_showed():
+    first, second = (
+        [test.rule for test in LAB.tests if test.name in names] for names in (FIRST, SECOND)
+    )
+    assert report_data(run_of(OK, OK))["shown"] == [*first, *second]
+    assert report_data(run_of(OK, None))["shown"] == first
+    assert report_data(run_of(OK, WRONG))["shown"] == []
+
+
 def test_equal_failures_are_told_once_and_later_tasks_in_a_line():
     run = run_of(WRONG, replace(WRONG, message="expected 3, got 4"))
     text = report(run)

@@ -59,7 +59,7 @@ async function openStripHere() {
 /** The bench opens when it is in view: at once in a wide window. */
 function begin() {
   bench.replaceChildren(button("Open the editor", openHere, { className: "main" }));
-  bench.closest("article").append(layout.dock);
+  bench.parentElement.append(layout.dock);
   layout.begin();
   whenNear(bench, openHere);
 }

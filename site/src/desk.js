@@ -7,6 +7,8 @@ import { Interpreters } from "./interpreter.js";
 import { ConflictError, Keeping } from "./keeping.js";
 import { keepOffline } from "./page.js";
 import { predictionsNode } from "./predictions.js";
+import { drawProgress } from "./progress.js";
+import { keepReport, lastReport } from "./reports.js";
 import { Runs } from "./runs.js";
 import { Shelf } from "./shelf.js";
 
@@ -51,7 +53,12 @@ export class Desk {
   #isTaking = false;
   #saving = null;
   #listeners = [];
-  #notices = make("div", { className: "notices", role: "status", tabindex: "-1" });
+  #notices = make("div", {
+    className: "notices",
+    role: "status",
+    "aria-label": "Messages",
+    tabindex: "-1",
+  });
   #keys = make("span", { className: "keys", "aria-live": "polite" }, KEYS);
   #kept = make("span", { className: "kept" });
   #run = button("Run", () => this.run(null), { className: "main" });
@@ -120,6 +127,8 @@ export class Desk {
     if (hadFocus) this.focus();
     const left = this.#keeping.left(this.lab.number);
     if (left !== null) this.text = left;
+    const last = await lastReport(this.lab.number);
+    if (last && !this.#runs.isRunning) this.#runs.restore(last, last.code === this.text);
   }
 
   focus() {
@@ -261,9 +270,13 @@ export class Desk {
     this.prepare();
     await this.save();
     const files = await this.sources();
+    const code = files[this.lab.number];
     const asked = { lab: this.lab.number, task, files, progress: this.#progress };
     const answer = await this.#runs.run(asked);
-    if (answer) await this.#keepProgress(this.#withRead(answer.progress));
+    if (answer) {
+      await this.#keepProgress(this.#withRead(answer.progress));
+      await keepReport(this.lab.number, { report: answer, printed: this.#runs.printed, code });
+    }
     const open = answer?.tasks.find(({ status }) => status === "FAIL");
     if (open && task === null) this.#task.value = String(open.number);
     this.#hints.draw(this.#record());
@@ -308,6 +321,7 @@ export class Desk {
     );
     Object.assign(this.#progress, Object.fromEntries(changed));
     await this.#keeping.saveProgress(Object.fromEntries(changed));
+    drawProgress(this.#progress);
     this.#drawKept();
   }
 

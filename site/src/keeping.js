@@ -3,11 +3,9 @@
 // Several tabs may have the same lab open. Each entry has a version, and the page that wrote it; a tab
 // that saves over a version which it has not seen is told so, and nothing is overwritten.
 
+import { CODE, finished, openCourse, PROGRESS, readProgress, settled } from "./database.js";
 import { Drafts } from "./drafts.js";
 
-const DATABASE = "course";
-const CODE = "code";
-const PROGRESS = "progress";
 const CHANNEL = "course-keeping";
 
 /** Another tab has saved this lab since this one read it. */
@@ -16,29 +14,6 @@ export class ConflictError extends Error {
     super("This lab was changed in another tab.");
     this.theirs = theirs;
   }
-}
-
-function settled(request) {
-  return new Promise((resolve, reject) => {
-    request.onsuccess = () => resolve(request.result);
-    request.onerror = () => reject(request.error);
-  });
-}
-
-function finished(transaction) {
-  return new Promise((resolve, reject) => {
-    transaction.oncomplete = () => resolve();
-    transaction.onabort = () => reject(transaction.error ?? new Error("not stored"));
-  });
-}
-
-function open() {
-  const request = indexedDB.open(DATABASE, 1);
-  request.onupgradeneeded = () => {
-    request.result.createObjectStore(CODE);
-    request.result.createObjectStore(PROGRESS);
-  };
-  return settled(request);
 }
 
 export class Keeping {
@@ -60,7 +35,7 @@ export class Keeping {
    */
   async open(onForeign) {
     try {
-      this.#database = await open();
+      this.#database = await openCourse();
       this.#channel = new BroadcastChannel(CHANNEL);
       this.#channel.onmessage = ({ data }) => onForeign(data.lab);
     } catch (error) {
@@ -148,12 +123,7 @@ export class Keeping {
   /** What is known of all labs, as in `.labkit/progress.json`. */
   async progress() {
     if (!this.#database) return structuredClone(this.#progress);
-    const store = this.#read(PROGRESS);
-    const [names, records] = await Promise.all([
-      settled(store.getAllKeys()),
-      settled(store.getAll()),
-    ]);
-    return Object.fromEntries(names.map((name, place) => [name, records[place]]));
+    return readProgress(this.#database);
   }
 
   /**

@@ -1,4 +1,7 @@
-// Runs on every page of the site: starts the service worker, which keeps what was read for offline.
+// Runs on every page of the site: shows progress, and starts the service worker, which keeps what was
+// read for offline.
+
+import { showProgress } from "./progress.js";
 
 /** Ask the service worker to keep files; it may not be there, in a private window for one. */
 export async function keepOffline(what) {
@@ -52,3 +55,26 @@ if ("serviceWorker" in navigator) {
     .register(url)
     .catch((error) => console.info(`The site is not kept for offline use: ${error.message}`));
 }
+
+/** The keyboard scrolls what it can focus: code that is wider than its column. */
+function fit(code) {
+  const isWide = code.scrollWidth > code.clientWidth;
+  if (isWide && code.tabIndex !== 0) code.tabIndex = 0;
+  else if (!isWide && code.tabIndex === 0) code.removeAttribute("tabindex");
+}
+
+// The width of a column may change, and the generator looks only once whether code fits.
+const fitAll = (entries) => entries.forEach(({ target }) => fit(target));
+const sizes = new ResizeObserver(fitAll);
+const marks = new MutationObserver(fitAll);
+for (const code of document.querySelectorAll("article pre > code")) {
+  sizes.observe(code);
+  marks.observe(code, { attributes: true, attributeFilter: ["tabindex"] });
+}
+
+/** The generator draws a copy button into a `nav` without a name. */
+addEventListener("load", () => {
+  for (const nav of document.querySelectorAll(".md-code__nav")) nav.ariaLabel = "Code";
+});
+
+showProgress();

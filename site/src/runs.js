@@ -23,7 +23,12 @@ export class Runs {
   #test = null;
   #clock = null;
   #printed = [];
-  #status = make("p", { className: "status", role: "status", tabindex: "-1" });
+  #status = make("p", {
+    className: "status",
+    role: "status",
+    "aria-label": "Score",
+    tabindex: "-1",
+  });
   #bar = make("progress", { className: "running", "aria-label": "Progress", hidden: true });
   box = make("section", { className: "report", "aria-label": "Report", tabindex: "-1", hidden: true });
   /** The line that tells, above the report. */
@@ -69,6 +74,7 @@ export class Runs {
   #drawBroken(error, again) {
     this.#bar.hidden = true;
     this.#draw(...noReportNodes(error.message, "", []), button("Try again", again));
+    this.#acts.onReport();
     this.#isBroken = true;
     this.#tell("Python could not be loaded.");
   }
@@ -93,9 +99,9 @@ export class Runs {
     try {
       const { signal } = this.#stopper;
       const answer = await this.#interpreters.call("run", [asked], { hear, signal });
-      this.#draw(...reportNodes(answer, this.#printed, this.#acts));
-      this.#tell(summary(answer));
+      this.#show(answer, this.#printed);
       this.#acts.mark(faultOf(answer));
+      this.#acts.onReport();
       return answer;
     } catch (error) {
       if (error.kind === undefined) throw error;
@@ -104,6 +110,28 @@ export class Runs {
     } finally {
       this.#end();
     }
+  }
+
+  /** The texts that the tests of the last run printed. */
+  get printed() {
+    return this.#printed;
+  }
+
+  /**
+   * Show the report of an earlier run.
+   *
+   * @param {import("./reports.js").LastReport} last
+   * @param {boolean} isCurrent whether the code is still the code under test
+   */
+  restore({ report, printed }, isCurrent) {
+    this.#show(report, printed);
+    if (isCurrent) this.#acts.mark(faultOf(report));
+    else this.#tell(`Before your last change: ${summary(report)}`);
+  }
+
+  #show(report, printed) {
+    this.#draw(...reportNodes(report, printed, this.#acts));
+    this.#tell(summary(report));
   }
 
   stop() {
@@ -173,6 +201,7 @@ export class Runs {
     const isGone = error.kind === "died" || error.kind === "late";
     const more = isGone ? KEPT : error.kind === "raised" ? MISTAKE : "";
     this.#draw(...noReportNodes(error.message, more, this.#printed));
+    this.#acts.onReport();
     this.#tell(isGone ? "The run was stopped." : "There is no report.");
   }
 
@@ -182,7 +211,6 @@ export class Runs {
     const hadFocus = this.box.contains(document.activeElement);
     this.box.replaceChildren(make("h3", "", "Report"), ...nodes);
     this.box.hidden = false;
-    this.#acts.onReport();
     if (hadFocus) this.box.focus({ preventScroll: true });
   }
 

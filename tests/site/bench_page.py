@@ -180,7 +180,11 @@ class StripOf:
 
     def __init__(self, bench):
         self.bench = bench
-        bench.js("$('#strip').scrollIntoView()")
+        bench.js(
+            "[...document.querySelectorAll('#bench .views button')]"
+            ".find((e) => innerWidth < 1100 && e.textContent === 'Text only')?.click();"
+            "$('#strip').scrollIntoView()"
+        )
         bench.until("$('#strip').shadowRoot?.getElementById('text')")
 
     def js(self, code, *arguments):

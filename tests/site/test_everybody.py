@@ -133,14 +133,17 @@ def used(driver, url, look):
 class TestABugOnAPhone:
     def test_the_text_is_readable_and_the_bench_usable(self, used, look):
         look(390, 844)
-        assert used.js("const e = document.documentElement; return e.scrollWidth <= e.clientWidth")
-        for selector in ("#bench button.main", "#bench .editor", "#bench .score"):
+        narrow = "const e = document.documentElement; return e.scrollWidth <= e.clientWidth"
+        assert used.js(narrow)
+        size = used.js("return getComputedStyle($('article p')).fontSize")
+        assert float(size.removesuffix("px")) >= 14
+        used.open()
+        assert used.js(narrow)
+        for selector in ("#bench button.main", "#bench .editor", "#bench .status"):
             box = used.js(f"return $('{selector}').getBoundingClientRect().toJSON()")
             assert box["width"] > 40
             assert box["left"] >= 0
             assert box["right"] <= 390
-        size = used.js("return getComputedStyle($('article p')).fontSize")
-        assert float(size.removesuffix("px")) >= 14
 
     @SCHEMES
     def test_axe_reports_nothing_serious_on_a_wide_window(self, used, look, scheme):

@@ -7,12 +7,12 @@ from course_code import REFERENCES
 SIZES = pytest.mark.parametrize(("width", "height"), [(1280, 900), (1440, 1000), (390, 844)])
 LINE = '        int("x")\n'
 RAISES = REFERENCES["03"].replace("        return", f"{LINE}        return", 1)
-# Whether the point in the middle of the top of an element shows it, or what is in it.
+# Whether the point in the middle of an element's first line shows it, or what is in it.
 IN_SIGHT = """
 const [find] = arguments;
 const element = find.startsWith(".cm") ? document.querySelector("#bench .editor").shadowRoot
   .querySelector(find) : document.querySelector(find);
-const { left, top, width, height } = element.getBoundingClientRect();
+const { left, top, width, height } = element.getClientRects()[0];
 const at = (root) => root.elementFromPoint(left + width / 2, top + Math.min(height / 2, 12));
 const seen = at(element.getRootNode());
 return seen !== null && element.contains(seen);
@@ -57,7 +57,7 @@ class TestAfterARun:
     def test_a_phone_shows_the_marked_line_above_the_failure(self, failed):
         failed.until("$('#bench .editor').shadowRoot.querySelector('.cm-words')")
         for selector in (".cm-words", "#bench .failure h4", "#bench button.main", "#bench .status"):
-            assert in_sight(failed, selector), selector
+            failed.until(f"((...arguments) => {{{IN_SIGHT}}})('{selector}')")
 
     @SIZES
     def test_run_score_failure_and_the_marked_line_are_in_sight(self, failed, look, width, height):
@@ -80,6 +80,53 @@ class TestAfterARun:
         failed.press(failed.keys.ENTER)
         assert in_sight(failed, "#bench .failure h4")
 
-    def test_the_mark_goes_with_the_fault(self, failed):
+    def test_the_last_report_is_there_after_a_reload(self, failed):
+        failed.driver.refresh()
+        failed.open()
+        failed.until("$('#bench .status').textContent.startsWith('13 of 100 points')")
+        assert failed.text("#bench .failure h4 code") == "test_utf8_expected_len_table"
+        assert in_sight(failed, "article p"), "the text, until the report is wanted"
+
+    def test_the_landing_page_and_the_ladder_say_how_far_one_is(self, failed, url):
+        failed.driver.get(url)
+        failed.until("$('#start').textContent === 'Continue: lab 03, task 1'")
+        assert failed.js("return new URL($('#start').href).pathname") == "/labs/03/"
+        assert failed.text(".md-nav a[href$='labs/03/'] .lab-points") == "13 (13 points)"
+        assert failed.text(".md-nav a[href$='labs/02/'] .lab-points") == ""
+        failed.driver.get(f"{url}phase-16/")
+        failed.until("$('article td .lab-points')")
+        assert failed.text("article td .lab-points") == "13 (13 points)"
+
+    def test_a_pass_says_what_it_showed_and_what_is_next(self, failed, url):
+        failed.driver.get(f"{url}labs/03/")
+        failed.open()
+        failed.until("$('#bench .status').textContent.startsWith('13 of 100 points')")
         failed.grade(REFERENCES["03"])
         assert failed.js("return $('#bench .editor').shadowRoot.querySelector('.cm-words')") is None
+        assert "Three silences, one rocket: " in failed.text("#bench .shown li:nth-child(3)")
+        assert failed.text("#bench .next").startswith("Next: lab-04")
+        assert failed.text(".md-nav--primary .lab-points") == "✓ (passed)"
+
+
+def test_the_landing_page_begins_with_start_and_a_demo_that_one_can_type_into(driver, url, look):
+    look(1280, 900)
+    page = Page(driver, url)
+    page.until("$('#demo .steps')")
+    assert in_sight(page, "#start")
+    assert page.js("return new URL($('#start').href).pathname") == "/labs/02/"
+    box = driver.find_element("css selector", "#demo input")
+    box.clear()
+    box.send_keys("né")
+    assert page.texts("#demo dd") == ["n\ufffd\ufffd", "né"]
+    assert page.texts("#demo tbody tr td") == [
+        "6E",
+        "n",
+        "n",
+        "C3",
+        "\ufffd",
+        "",
+        "A9",
+        "\ufffd",
+        "é",
+    ]
+    assert "make serve" not in page.text("article").split("For students")[0]

@@ -50,7 +50,8 @@ def report_data(run: LabRun, notes: Sequence[str] = ()) -> dict[str, Any]:
         test's result by name, to compare runs; `failures` of the first task that has some; the
         reasons for which tests are `waiting`, and the `line` of the import error; how many fail
         `later`; the mistake that it `looks_like`; the outcome of a hunt, `hunted`; the rules that
-        are `shown` if every test that ran passes; the `next` step; the tests that are `left_out` here; `notes`; and the whole report as `text`.
+        are `shown` if every test that ran passes; the `next` step; the tests that are `left_out`
+        here; `notes`; and the whole report as `text`.
     """
     tests = graded_tests(run)
     given = given_row(tests, run.waits_for)
@@ -158,7 +159,7 @@ def _shown(tests: Sequence[GradedTest]) -> list[str]:
     ran = [test for test in tests if test.ran and test.task is not None]
     if not all(test.passed for test in ran):
         return []
-    return [re.split(r"(?<=[.:]) ", test.rule, maxsplit=1)[0].rstrip(":") for test in ran]
+    return [re.split(r"(?<=\.) ", test.rule, maxsplit=1)[0] for test in ran]
 
 
 def _looks_like(run: LabRun) -> dict[str, str] | None:
