@@ -22,7 +22,7 @@ processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))
 # Each process would compile every test anew: half of its start.
 check test: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help lab progress hint predict race solution watch reset demo serve stream tokenizer bundle reference bug test \
+.PHONY: help lab progress hint show predict race solution watch reset demo serve stream tokenizer bundle reference bug test \
 	grade student-edition site gradescope classroom50 check soak bench oracles pythons upstream matrix lock
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "  make progress          your place on the ladder, and which layers of the pipeline are yours"
 	@echo "  make predict N=03      questions before you write code: what will it do? nothing is graded"
 	@echo "  make hint              a hint for your current task, one level deeper each time;  N=03 T=2  for a task"
+	@echo "  make show N=03         step through the first failing case in your own code;  T=2  for a task"
 	@echo "  make race N=04         the speed of your code, beside the reference and a naive version (01, 03, 04, 07, 09)"
 	@echo "  make solution N=03     the reference, once you have passed"
 	@echo "  make reset N=03        a fresh starter.py (asks first, keeps a backup)"
@@ -73,6 +74,10 @@ progress:
 hint:
 	$(setup) core
 	@$(labkit) hint --lab "$(N)" --task "$(T)" $(quietly)
+
+show:
+	$(setup) core
+	@$(labkit) show --lab "$(N)" --task "$(T)" $(ARGS) $(quietly)
 
 predict:
 	$(setup) core

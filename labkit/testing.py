@@ -52,7 +52,10 @@ def expect(
     prefix = f"{what}: " if what else ""
     expected_text, actual_text = (prefix + text for text in show_pair(expected, actual))
     at = place.at if at is None else at
-    raise Failure(expected_text, actual_text, call, trace, place.reason, at=at)
+    failure = Failure(expected_text, actual_text, call, trace, place.reason, at=at)
+    if trace is not None and type(expected) is list and len(expected) == len(trace.steps):
+        failure.by_call = expected
+    raise failure
 
 
 def expect_long(actual: Any, expected: Any, call: str) -> None:
@@ -80,7 +83,9 @@ def expect_most(actual: Any, most: int, run: Trace | str, what: str) -> None:
         call, trace = (run, None) if isinstance(run, str) else ("", run)
         is_short = type(actual) is int and abs(actual) < 10**18
         number = f"{actual:,}" if is_short else written(actual, 1_000)
-        raise Failure(f"at most {most:,} {what}", number, call, trace)
+        failure = Failure(f"at most {most:,} {what}", number, call, trace)
+        failure.is_count = True
+        raise failure
 
 
 def expect_untouched(trace: Trace) -> None:
@@ -226,6 +231,7 @@ def _smallest(rule: Callable[[_C], object], case: _C, failure: Failure) -> Failu
         except Exception:
             # The candidate is not a valid case of this rule.
             continue
+    failure.again = functools.partial(rule, case)
     return failure
 
 

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from labkit.course.lab import FACTS, Lab, find_labs, read_lab
 from labkit.errors import LoadFailure
@@ -44,6 +45,7 @@ class LabsOfSession:
 
     Attributes:
         runs: the results of each lab so far.
+        perform: carries out each run of a test; a recorder notes the runs by replacing it.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class LabsOfSession:
         self._has_terminal = has_terminal
         self._code: dict[Path, CodeUnderTest] = {}
         self.runs: dict[Path, LabRun] = {}
+        self.perform = perform
 
     def begin(self, selected: Iterable[tuple[Path, str]]) -> None:
         """Choose the code under test of each lab that has a selected test.
@@ -124,6 +127,17 @@ class LabsOfSession:
             self._after_run("")
         return self._driver(folder, f"{self._seed}/{test}")
 
+    def fresh_code(self, folder: Path) -> Callable[[str], Any]:
+        """Import the code of a lab anew; return a function that returns its objects by name.
+
+        Raises:
+            LoadFailure: it cannot be imported, or a part is missing.
+        """
+        run = self.runs[folder]
+        code = CodeUnderTest(run.lab, run.implementation, root_of(run.lab), self._passes)
+        code.load()
+        return code.resolve
+
     def hunting(self, folder: Path) -> Hunting:
         """Return the outcome of a hunt, for its tests; the hunt runs once.
 
@@ -172,7 +186,7 @@ class LabsOfSession:
 
         def performed(new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
             with platform.readers_code():
-                trace = perform(resolve, new, calls, watch)
+                trace = self.perform(resolve, new, calls, watch)
             self._after_run("" if trace.raised is None else trace.raised.kind)
             return trace
 

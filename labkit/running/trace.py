@@ -4,7 +4,7 @@ Only plain values and the event types cross between tests and the implementation
 run can as well happen in another process.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from types import MappingProxyType
@@ -314,6 +314,9 @@ class Failure(AssertionError):
         raised: the exception that broke the rule, if one did.
         at: the number of the first step that broke the rule, if it is known.
         shrunk: whether its case was made smaller than the first failing case.
+        again: applies the broken rule to its smallest case again; None if there is no such rule.
+        by_call: the expected value of each step of `trace`, if the test compares them one by one.
+        is_count: whether a count is too high.
     """
 
     def __init__(
@@ -342,6 +345,9 @@ class Failure(AssertionError):
         self.raised = raised
         self.at = at
         self.shrunk = False
+        self.again: Callable[[], object] | None = None
+        self.by_call: list[Any] | None = None
+        self.is_count = False
 
 
 def written(value: Any, most: int = MOST_WRITTEN) -> str:

@@ -28,6 +28,9 @@ def pack(result: Result) -> bytes:
     facts = None if failure is None else dict(vars(failure))
     if facts is not None and facts["raised"] is not None:
         facts["raised"] = replace(facts["raised"], error=None)
+    if facts is not None:
+        # A rule is a function within a test, which cannot be pickled.
+        facts["again"] = None
     return pickle.dumps((replace(result, failure=None), facts))
 
 

@@ -121,6 +121,7 @@ TABLE = Table("For students", "hint --lab 03 --task 2", {
     "progress": ("show the scores of all labs", here(_progress)),
     "hint": ("print the next hint for a task, one level deeper each time",
              "labkit.student.hint"),
+    "show": ("step through the first failing case in your own code", "labkit.student.show"),
     "predict": ("ask what a lab's code will do, before you write the code; nothing is graded",
                 "labkit.student.predict"),
     "race": ("measure your code beside a naive version, and beside the reference if it is here",

@@ -17,6 +17,8 @@ from labkit.running.source import is_given
 # Python may discard the exception, for example in a callback of the garbage collector.
 _AGAIN_SECONDS = 0.5
 _DEBUGGERS = ("pydevd", "_pydevd_bundle")
+# Our own tracer: it needs a limit.
+_RECORDER = "labkit.running.recording.recorder"
 # A page waits so long for the end of a test that was interrupted.
 PAGE_SECONDS = 3.0
 # A process that only waits uses less processor time between two ticks, even after the caches of an
@@ -31,6 +33,8 @@ _SLOWDOWN, _EXCESS = 4, 3
 # The part of these times that is enough after another test of the lab ran into its limit. The same
 # fault would cost a reader the whole time again and again.
 _LATER_SHARE = 1 / 3
+# How the reason begins if a test only waits.
+WAITS = "sleeps, or waits for an event that cannot happen"
 
 
 class OverdueError(BaseException):
@@ -93,9 +97,7 @@ class Stuck:
         self._used = time.process_time()
         if self._idle_ticks >= self._most_idle_ticks:
             seconds = f"{self._most_idle_ticks * platform.TICK:g} s"
-            reason = (
-                f"sleeps, or waits for an event that cannot happen: no thread ran for {seconds}"
-            )
+            reason = f"{WAITS}: no thread ran for {seconds}"
             raise OverdueError(f"Timeout (>{seconds} without work)", reason)
 
     def check_work(self, frame: FrameType | None) -> None:
@@ -166,8 +168,11 @@ def is_traced() -> bool:
     """
     monitoring = getattr(sys, "monitoring", None)
     trace = sys.gettrace()
+    is_ours = trace is not None and (
+        getattr(trace, "__module__", "") == _RECORDER or is_given(getattr(trace, "__globals__", {}))
+    )
     return (
-        (trace is not None and not is_given(getattr(trace, "__globals__", {})))
+        (trace is not None and not is_ours)
         or any(name in sys.modules for name in _DEBUGGERS)
         or (monitoring is not None and any(map(monitoring.get_tool, range(6))))
     )

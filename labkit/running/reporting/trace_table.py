@@ -68,6 +68,17 @@ def trace_table(trace: Trace, at: int | None) -> TraceTable:
     return TraceTable(columns, tuple(rows))
 
 
+def last_rows(trace: Trace, most: int) -> TraceTable:
+    """Return the last calls of a run as a table without gaps, `most` at most."""
+    layers = _layers(trace.steps)
+    as_bytes = not any(new.has_vocabulary for new in trace.new)
+    raised = [] if trace.raised is None else [trace.raised]
+    steps = trace.steps[max(0, len(trace.steps) + len(raised) - most) :]
+    rows = [Row(_row(step, layers, as_bytes)) for step in steps]
+    rows += [Row((_cut(error.call), _cut(f"raised {error.kind}"))) for error in raised]
+    return TraceTable(("call", "emitted", *layers.values()), tuple(rows))
+
+
 def calls_of(trace: Trace, at: int | None) -> list[Call]:
     """Return the calls that the table of a run shows, up to the step that went wrong."""
     calls = [step.call for step in trace.steps]

@@ -1,0 +1,175 @@
+"""The step at which a recording opens, and why: the one that shows the fault."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from labkit.running.recording.recorder import Recorder
+from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
+from labkit.running.recording.replay import Replay
+
+# So often must the same values return to make a loop endless.
+_FEWEST_RETURNS = 3
+_MOST_NAMES = 4
+# The attribute that a test reads after each call, if it does not name another.
+_HELD = "held"
+NO_STEPS = "no line of the file ran in this case"
+
+
+class Opening(NamedTuple):
+    """Where to begin.
+
+    Attributes:
+        kind: as in a `Recording`.
+        why: the reason, in words.
+        step: the number of the step; None if there are no steps.
+        marks: other steps to look at.
+    """
+
+    kind: str
+    why: str
+    step: int | None
+    marks: Sequence[int] = ()
+
+
+def at_exception(replay: Replay) -> Opening:
+    """Open at the line that raised the exception which ended the case."""
+    steps, errors = replay.recorder.steps, replay.recorder.errors
+    raised = replay.trace.raised
+    kind = "" if raised is None else raised.kind
+    last = next((n for n in reversed(range(len(steps))) if errors[n]
+                 and steps[n].value.partition(":")[0] == kind), None)  # fmt: skip
+    if raised is None or last is None or steps[last].call != steps[-1].call:
+        return at_result(replay, "", raised.message if raised is not None else "")
+    first = next(
+        n for n, step in enumerate(steps)
+        if errors[n] == errors[last] and step.call == steps[last].call
+    )  # fmt: skip
+    why = f"line {steps[first].line} raised {steps[first].value}"
+    return Opening("exception", why, first)
+
+
+def at_result(replay: Replay, call: str, reason: str = "") -> Opening:
+    """Open at the return of the wrong call.
+
+    Args:
+        replay: the case up to that call.
+        call: the name of the wrong call, or "".
+        reason: the fault in words, for a case in which no line ran.
+    """
+    steps = replay.recorder.steps
+    if not steps:
+        return Opening("nothing", f"{NO_STEPS}: {reason}" if reason else NO_STEPS, None)
+    if (other := next((n for n, step in enumerate(steps) if step.thread), None)) is not None:
+        return _at_switch(steps, other)
+    last = steps[-1].call
+    own = [n for n, step in enumerate(steps) if step.call == last and step.event in (RETURN, YIELD)]
+    outer = [n for n in own if steps[n].depth == 1]
+    # After a call, the test reads the held text.
+    called = [n for n in outer if steps[n].function != _HELD]
+    named = [n for n in outer if steps[n].function == call]
+    number = [*own[-1:], *outer[-1:], *called[-1:], *named[-1:]]
+    if not number:
+        return Opening("difference", "the last line that ran", len(steps) - 1)
+    step = steps[number[-1]]
+    verb = "yields" if step.event == YIELD else "returns"
+    why = f"line {step.line}: {step.function} {verb} {step.value}, and the test fails"
+    return Opening("difference", why, number[-1])
+
+
+def _at_switch(steps: Sequence[Step], other: int) -> Opening:
+    """Open at the line before which another thread ran its calls."""
+    before = max((n for n in range(other) if not steps[n].thread), default=None)
+    if before is None:
+        return Opening("race", f"a second thread runs line {steps[other].line}", other, (other,))
+    why = (
+        f"one thread has run line {steps[before].line} of {steps[before].function}; now another "
+        f"thread runs, from line {steps[other].line} of {steps[other].function} on"
+    )
+    return Opening("race", why, before, (other,))
+
+
+def at_wait(replay: Replay) -> Opening:
+    """Open at the calls that wait, which may be in several threads."""
+    running = sorted(replay.running, key=lambda number: replay.recorder.steps[number].thread)
+    if not running:
+        return Opening("nothing", f"{NO_STEPS} while the test waited", None)
+    steps = [replay.recorder.steps[number] for number in running]
+    places = [f"line {step.line} of {step.function}" for step in steps]
+    who = "the code waits" if len(places) == 1 else f"{len(places)} threads wait"
+    return Opening("waiting", f"{who} forever: {' and '.join(places)}", running[0], running[1:])
+
+
+def at_loop(replay: Replay) -> Opening:
+    """Open at the loop of a call that did not end: the line whose values return most often."""
+    steps = replay.recorder.steps
+    if not replay.running and not steps:
+        return Opening("nothing", f"{NO_STEPS} before the time limit", None)
+    line, count, names, number = _returning(steps)
+    if count >= _FEWEST_RETURNS:
+        shown = ", ".join(names[:_MOST_NAMES])
+        values = f"the same values ({shown})" if names else "the same state"
+        runs = replay.counter.lines[line]
+        why = f"line {line}: {values} return, {count:,} times in {len(steps):,} steps"
+        return Opening("loop", f"{why}; it ran {runs:,} times in all", number)
+    return at_cost(replay, "loop")
+
+
+def _returning(steps: Sequence[Step]) -> tuple[int, int, list[str], int]:
+    """Return the line whose values return most often, how often, their names, and a step of it.
+
+    Functions that still run at the end are compared, as each call of a function has new values.
+    """
+    values: dict[int, dict[str, str]] = {}
+    counts: Counter[tuple[int, int, tuple[tuple[str, str], ...]]] = Counter()
+    last: dict[tuple[int, int, tuple[tuple[str, str], ...]], int] = {}
+    for number, step in enumerate(steps):
+        own = values.setdefault(step.frame, {})
+        own.update(step.values)
+        if step.event == LINE:
+            state = (step.frame, step.line, tuple(own.items()))
+            counts[state] += 1
+            last.setdefault(state, number)
+        own.update((name, after) for name, (_, after) in step.changes.items())
+    if not counts:
+        return 0, 0, [], 0
+    state, count = max(counts.items(), key=lambda item: (item[1], -last[item[0]]))
+    return state[1], count, [name for name, _ in state[2]], last[state]
+
+
+def at_cost(replay: Replay, kind: str = "cost") -> Opening:
+    """Open at the line that ran most, or that copied most."""
+    counter, recorder = replay.counter, replay.recorder
+    steps = recorder.steps
+    lines = [number for number, _ in counter.lines.most_common() if _last(steps, number)]
+    if not lines:
+        return Opening("nothing", NO_STEPS, None)
+    line = lines[0]
+    words = [f"line {line} ran {counter.lines[line]:,} times, more than any other"]
+    first, last = _growth(counter)
+    if last > 2 * first:
+        words.append(f"a call runs {first:,.0f} lines at the start, {last:,.0f} at the end")
+    copied = recorder.copied.most_common(1)
+    if copied and copied[0][1] > 0:
+        place, size = copied[0]
+        words.append(
+            f"in the last {len(steps):,} steps, line {place} made values with {size:,} "
+            "characters, bytes or items"
+        )
+        if last <= 2 * first and size > 20 * len(steps):
+            line = place
+    return Opening(kind, "; ".join(words), _last(steps, line) or 0)
+
+
+def _last(steps: Sequence[Step], line: int) -> int | None:
+    return next((n for n in reversed(range(len(steps))) if steps[n].line == line
+                 and steps[n].event != EXCEPTION), None)  # fmt: skip
+
+
+def _growth(counter: Recorder) -> tuple[float, float]:
+    """Return how many lines a call runs on average, among the first and among the last calls."""
+    counts = [count for number, count in sorted(counter.by_call.items()) if number >= 0]
+    part = max(1, len(counts) // 10)
+    if len(counts) < 2:
+        return 1.0, 1.0
+    return sum(counts[:part]) / part, sum(counts[-part:]) / part

@@ -1,0 +1,254 @@
+"""The recorder: counts the lines that a file runs, and keeps some of them as steps.
+
+It uses `sys.settrace`. Code of the course that traces the file as well, for example to interleave
+threads, goes on working: while a recorder is active, `sys.settrace` adds a second tracer.
+
+But: it decides nothing. The code under test can fool it, as it runs in the same process.
+"""
+
+import io
+import opcode
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+from unittest import mock
+
+from labkit.running.limits.time_limit import OverdueError
+from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
+from labkit.running.recording.values import attributes_of, size_of, text_of_error, text_of_value
+
+MOST_STEPS = 20_000
+_MOST_VALUES = 40
+_MOST_PRINTED = 2_000
+_YIELD = opcode.opmap["YIELD_VALUE"]
+# How often the clock is read, in events.
+_OFTEN = 256
+
+Trace = Callable[[FrameType, str, Any], Any]
+
+
+class RecordedEnoughError(BaseException):
+    """The recorder has reached a limit. No `except Exception` swallows it."""
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A call of a function of the file, which may be suspended."""
+
+    number: int
+    code: CodeType
+    depth: int
+    values: dict[str, str] | None = None
+    step: Step | None = None
+    is_suspended: bool = False
+
+
+@dataclass(slots=True)
+class _Thread:
+    """A thread that runs functions of the file.
+
+    Attributes:
+        second: the tracer that code of the course has set in this thread.
+    """
+
+    number: int
+    stack: list[_Frame] = field(default_factory=list)
+    second: Trace | None = None
+
+
+class Recorder:
+    """Records the functions of one file while `active`.
+
+    Args:
+        filename: the file's name in tracebacks.
+        first: so many events are only counted; the next MOST_STEPS are kept as steps.
+        seconds: the most real time.
+        most: the most events; None if there is no limit.
+
+    Attributes:
+        call: the number of the test's call, set by the caller.
+        total: the number of events: lines, returns and exceptions.
+        lines: how often each line ran.
+        by_call: how many lines ran, by call.
+        copied: the characters, bytes and items of the new values that each line made, among the
+            recorded steps.
+        steps: the recorded steps.
+        is_over: whether a limit ended the recording.
+    """
+
+    def __init__(self, filename: str, first: int, seconds: float, most: int | None = None) -> None:
+        self._filename = filename
+        self._first = first
+        self._most = most
+        self._end = time.monotonic() + seconds
+        self.call = -1
+        self.total = 0
+        self.lines: Counter[int] = Counter()
+        self.by_call: Counter[int] = Counter()
+        self.copied: Counter[int] = Counter()
+        self.steps: list[Step] = []
+        self.errors: list[int] = []
+        self.is_over = False
+        self._threads: dict[int, _Thread] = {}
+        self._frames: dict[int, _Frame] = {}
+        self._numbers = 0
+        self._set = sys.settrace
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Record in the body; what the code prints is part of the recording."""
+        output = _Output(self)
+        before = sys.gettrace(), threading.gettrace()
+        with (
+            mock.patch.object(sys, "settrace", self._set_second),
+            mock.patch.object(sys, "stdin", io.StringIO()),
+            redirect_stdout(output),
+            redirect_stderr(output),
+        ):
+            threading.settrace(self._begin)
+            self._set(self._begin)
+            try:
+                yield
+            finally:
+                self._set(before[0])
+                threading.settrace(before[1])
+                self.is_over = True
+
+    def running(self) -> list[int]:
+        """Return the numbers of the last steps of the functions that have not returned, one for
+        each thread.
+        """
+        tops = [thread.stack[-1].step for thread in self._threads.values() if thread.stack]
+        places = {id(step): number for number, step in enumerate(self.steps)}
+        return [places[id(step)] for step in tops if id(step) in places]
+
+    def _set_second(self, tracer: Trace | None) -> None:
+        is_own = getattr(tracer, "__self__", None) is self
+        self._thread().second = None if is_own else tracer
+        if is_own:
+            # A thread that begins, or a second tracer that ends.
+            self._set(self._begin)
+
+    def _thread(self) -> _Thread:
+        ident = threading.get_ident()
+        if ident not in self._threads:
+            self._threads[ident] = _Thread(len(self._threads))
+        return self._threads[ident]
+
+    def _begin(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """Trace a function that begins or goes on."""
+        thread = self._thread()
+        second = None if thread.second is None else thread.second(frame, event, argument)
+        is_own = frame.f_code.co_filename == self._filename and frame.f_code.co_name != "<module>"
+        if self.is_over or not is_own:
+            return second
+        known = self._frames.get(id(frame))
+        if known is None or known.code is not frame.f_code or not known.is_suspended:
+            self._numbers += 1
+            known = self._frames[id(frame)] = _Frame(self._numbers, frame.f_code, 0)
+        known.is_suspended = False
+        thread.stack.append(known)
+        known.depth = len(thread.stack)
+
+        def trace(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal second
+            self._event(thread, known, frame, event, argument)
+            if second is not None and thread.second is not None:
+                second = second(frame, event, argument)
+            return trace
+
+        return trace
+
+    def _event(
+        self, thread: _Thread, known: _Frame, frame: FrameType, event: str, argument: Any
+    ) -> None:
+        if self.is_over:
+            return
+        if event == EXCEPTION and issubclass(argument[0], OverdueError | RecordedEnoughError):
+            # The functions that are running now are those to look at.
+            self.is_over = True
+            return
+        self.total += 1
+        if event == LINE:
+            self.lines[frame.f_lineno] += 1
+            self.by_call[self.call] += 1
+        if self.total > self._first and len(self.steps) < MOST_STEPS:
+            self._keep(thread, known, frame, event, argument)
+        if event == RETURN:
+            thread.stack.pop()
+            known.is_suspended = _yields(frame)
+            if not known.is_suspended:
+                self._frames.pop(id(frame), None)
+        is_late = self.total % _OFTEN == 0 and time.monotonic() > self._end
+        if is_late or self.total == self._most:
+            self.is_over = True
+            raise RecordedEnoughError
+
+    def _keep(
+        self, thread: _Thread, known: _Frame, frame: FrameType, event: str, argument: Any
+    ) -> None:
+        """Keep the event as a step, and note the changes by the last line of its function."""
+        if event == RETURN and known.step is not None and known.step.event == EXCEPTION:
+            # The exception is the last step of this function.
+            return
+        sizes: dict[str, int] = {}
+        values = _values(frame, sizes)
+        step = Step(frame.f_lineno, event, frame.f_code.co_name, known.number, known.depth,
+                    thread.number, self.call)  # fmt: skip
+        if known.values is None or known.step is None:
+            step.values = values
+        else:
+            before = known.values
+            changed = {name: (before.get(name, ""), text) for name, text in values.items()
+                       if before.get(name) != text}  # fmt: skip
+            known.step.changes.update(changed)
+            self.copied[known.step.line] += sum(sizes[name] for name in changed)
+        error = 0
+        if event == EXCEPTION:
+            error = id(argument[1])
+            step.value = text_of_error(argument[1])
+        elif event == RETURN:
+            step.event = YIELD if _yields(frame) else RETURN
+            step.value = text_of_value(argument)
+        known.values, known.step = values, step
+        self.steps.append(step)
+        self.errors.append(error)
+
+
+def _yields(frame: FrameType) -> bool:
+    """Return whether a function that leaves is a generator or a coroutine that will go on."""
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _YIELD
+
+
+class _Output(io.TextIOBase):
+    """The output of the code: a part of the step at which it is written."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def write(self, text: str) -> int:
+        """Add a text to the last step."""
+        steps = self._recorder.steps
+        if steps and isinstance(text, str):
+            steps[-1].printed = (steps[-1].printed + text)[:_MOST_PRINTED]
+        return len(text)
+
+
+def _values(frame: FrameType, sizes: dict[str, int]) -> dict[str, str]:
+    """Return the local values of a function as text, with the attributes of `self`."""
+    values: dict[str, str] = {}
+    for name, value in [*frame.f_locals.items()][:_MOST_VALUES]:
+        if name.startswith("."):
+            continue
+        own = {} if name != "self" else attributes_of(value)
+        named = {f"self.{key}": item for key, item in own.items()} if own else {name: value}
+        for key, item in named.items():
+            values[key] = text_of_value(item)
+            sizes[key] = size_of(item)
+    return values

@@ -1,0 +1,184 @@
+"""Values as text, without running any code of the object: no `__repr__`, no property.
+
+A text is a copy: it stays as it is when the value changes later.
+"""
+
+import builtins
+import sys
+import types
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from labkit.running.trace import EVENTS, MOST_BITS, written
+
+# The longest text of a value, the most items of a container, and how deep containers are shown.
+MOST_CHARACTERS = 160
+_MOST_ITEMS = 24
+_DEEPEST = 4
+_SIZED: dict[type, str] = {
+    str: "character", bytes: "byte", bytearray: "byte", list: "item", tuple: "item", dict: "item",
+    set: "item", frozenset: "item", deque: "item",
+}  # fmt: skip
+_BRACKETS: dict[type, tuple[str, str]] = {
+    list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("{", "}"), deque: ("[", "]"),
+    dict: ("{", "}"),
+}  # fmt: skip
+_PLAIN = (type(None), bool, int, float, complex, range, slice, type(Ellipsis))
+_FUNCTIONS = (
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType
+)  # fmt: skip
+
+
+def text_of_value(value: Any, most: int = MOST_CHARACTERS) -> str:
+    """Return a value as text: like `repr` for plain values, `Name(attribute=...)` for objects.
+
+    A text of more than `most` characters is cut, and then ends with the size of the value.
+    """
+    try:
+        parts, length = [], 0
+        for part in _parts(value, most, ()):
+            parts.append(part)
+            length += len(part)
+            if length > most:
+                break
+        text = "".join(parts)
+    except (RuntimeError, MemoryError):
+        # Another thread changes it at this moment, or it is nested too deep.
+        return f"{name_of(type(value))}(…)"
+    return text if len(text) <= most else f"{text[:most]}…{_size_in_words(value)}"
+
+
+def size_of(value: Any) -> int:
+    """Return the number of characters, bytes or items of a built-in value; 0 for all others."""
+    base = _base_of(type(value))
+    return int(base.__len__(value)) if base is not None else 0  # type: ignore[attr-defined]
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """Return the attributes that an object stores; {} for an object without any."""
+    kind = type(value)
+    if _is_among(kind, EVENTS):
+        return {name: getattr(value, name, None) for name in EVENTS[kind]}
+    attributes: dict[str, Any] = {}
+    for cls in reversed(type.mro(kind)):
+        for name, slot in islice(type.__getattribute__(cls, "__dict__").items(), 200):
+            if type(slot) is types.MemberDescriptorType and _module_of(cls) != "builtins":
+                try:
+                    attributes[name] = slot.__get__(value, kind)
+                except AttributeError:
+                    continue
+    try:
+        stored = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return attributes
+    if type(stored) is dict:
+        attributes |= {key: stored[key] for key in [*stored][:_MOST_ITEMS] if type(key) is str}
+    return attributes
+
+
+def name_of(kind: type) -> str:
+    """Return the name of a class, whatever its metaclass answers."""
+    return str(type.__dict__["__name__"].__get__(kind))[:60]
+
+
+def text_of_error(error: BaseException) -> str:
+    """Return an exception as `Kind: text`, without running its own `__str__`."""
+    args = BaseException.args.__get__(error)  # type: ignore[attr-defined]
+    name = name_of(type(error))
+    is_pure = {str, bytes, int, type(None)}.issuperset(map(type, args))
+    if is_pure and getattr(builtins, name, None) is type(error):
+        text = str(error)
+    elif len(args) == 1 and type(args[0]) is str:
+        text = args[0]
+    else:
+        text = _joined_texts(args)
+    return f"{name}: {text[:MOST_CHARACTERS]}" if text else name
+
+
+def _is_among(kind: type, kinds: Iterable[type]) -> bool:
+    """Return whether a class is among others; `in` would ask its metaclass."""
+    return any(kind is other for other in kinds)
+
+
+def _module_of(kind: type) -> str:
+    module = type.__getattribute__(kind, "__module__")
+    return module if type(module) is str else ""
+
+
+def _joined_texts(values: Iterable[Any]) -> str:
+    return ", ".join(map(text_of_value, islice(values, 4)))
+
+
+def _base_of(kind: type) -> type | None:
+    """Return the built-in type with a size that a class is, or is derived from."""
+    return next((base for base in _SIZED if _is_among(base, type.mro(kind))), None)
+
+
+def _size_in_words(value: Any) -> str:
+    base = _base_of(type(value))
+    if base is None:
+        return ""
+    size = size_of(value)
+    return f" ({size:,} {_SIZED[base]}{'s' * (size != 1)})"
+
+
+def _parts(value: Any, most: int, path: tuple[int, ...]) -> Iterator[str]:
+    kind = type(value)
+    if kind is int and value.bit_length() > MOST_BITS:
+        yield written(value)
+    elif _is_among(kind, _PLAIN):
+        yield repr(value)
+    elif (base := _base_of(kind)) is not None:
+        name = "" if kind is base and base not in (deque, bytearray) else name_of(kind)
+        yield from [name, "("] if name else []
+        if base in (str, bytes, bytearray):
+            start: Any = base.__getitem__(value, slice(most + 1))
+            yield repr(bytes(start) if base is bytearray else start)
+        elif id(value) in path or len(path) >= _DEEPEST:
+            yield "…"
+        else:
+            yield from _container(value, base, most, (*path, id(value)))
+        yield ")" if name else ""
+    elif _is_among(type, type.mro(kind)):
+        yield f"<class {name_of(value)}>"
+    elif _is_among(kind, _FUNCTIONS):
+        yield f"<{name_of(kind)} {getattr(value, '__name__', '')}>"
+    else:
+        yield from _object(value, most, path)
+
+
+def _container(value: Any, base: type, most: int, path: tuple[int, ...]) -> Iterator[str]:
+    items: Iterable[Any] = (
+        dict.items(value) if base is dict else base.__iter__(value)  # type: ignore[attr-defined]
+    )
+    size = size_of(value)
+    start, end = _BRACKETS[base]
+    if not size and base in (set, frozenset):
+        yield "set()"
+        return
+    yield start
+    for number, item in enumerate(islice(items, _MOST_ITEMS)):
+        yield ", " if number else ""
+        if base is dict:
+            yield from _parts(item[0], most, path)
+            yield ": "
+            yield from _parts(item[1], most, path)
+        else:
+            yield from _parts(item, most, path)
+    yield f", … {size} in all" if size > _MOST_ITEMS else ""
+    yield "," if size == 1 and base is tuple else ""
+    yield end
+
+
+def _object(value: Any, most: int, path: tuple[int, ...]) -> Iterator[str]:
+    yield f"{name_of(type(value))}("
+    is_of_library = _module_of(type(value)).partition(".")[0] in sys.stdlib_module_names
+    if id(value) in path or len(path) >= _DEEPEST or is_of_library:
+        yield "…"
+    else:
+        for number, (name, attribute) in enumerate(attributes_of(value).items()):
+            yield f"{', ' if number else ''}{name[:40]}="
+            yield from _parts(attribute, most, (*path, id(value)))
+    yield ")"

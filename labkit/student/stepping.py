@@ -1,0 +1,180 @@
+"""Moving through a recording, and the view of one of its steps in a terminal."""
+
+from collections.abc import Callable, Iterable
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Recording, Step
+from labkit.running.reporting.showing import clip, in_one_line, repeatable
+
+HELP = "← → line   ↑ ↓ call   n p feed   o opening step   q quit"
+_ROWS_OF_CALLS = 6
+_FEWEST_LINES, _MOST_LINES = 5, 15
+_MOST_VALUES = 10
+
+
+def move(recording: Recording, number: int, key: str) -> int:
+    """Return the number of the step that a key leads to; an unknown key leads nowhere.
+
+    Args:
+        recording: the recording, which has steps.
+        number: the step before the key.
+        key: `left`, `right`, `up`, `down`, `n`, `p` or `o`.
+    """
+    steps = recording.steps
+    here = steps[number]
+    if key == "o":
+        return recording.opens or 0
+    leads: dict[str, tuple[Iterable[int], Callable[[Step], bool]]] = {
+        "right": (range(number + 1, len(steps)), lambda step: True),
+        "left": (range(number - 1, -1, -1), lambda step: True),
+        "down": (range(number + 1, len(steps)), lambda step: step.frame != here.frame),
+        "up": (range(number - 1, -1, -1), lambda step: step.frame != here.frame),
+        "n": (range(number + 1, len(steps)), lambda step: step.call != here.call),
+        "p": (range(number - 1, -1, -1), lambda step: step.call != here.call),
+    }
+    if key not in leads:
+        return number
+    places, fits = leads[key]
+    place = next((place for place in places if fits(steps[place])), number)
+    while key == "p" and place and steps[place - 1].call == steps[place].call:
+        place -= 1
+    return place
+
+
+def heading(recording: Recording) -> RenderableType:
+    """Return the test, its rule, and why the recording opens where it does."""
+    table = _grid()
+    rows = [
+        ("rule", recording.rule),
+        ("expected", recording.expected),
+        ("actual", recording.actual),
+        ("opens at" if recording.opens is not None else "no steps", recording.why),
+    ]
+    for label, text in rows:
+        if text:
+            table.add_row(label, Text(repeatable(text)))
+    title = f"lab-{recording.lab} {recording.test}: {recording.file}"
+    return Group(Text(title, style="bold"), table)
+
+
+def view(recording: Recording, number: int, height: int = 40) -> RenderableType:
+    """Return a step: the calls of the test, the code with the line, and the values.
+
+    Args:
+        recording: the recording.
+        number: the number of the step.
+        height: the lines of the terminal.
+    """
+    step = recording.steps[number]
+    lines = max(_FEWEST_LINES, min(_MOST_LINES, height - 2 * _ROWS_OF_CALLS - _MOST_VALUES))
+    where = f"step {number + 1:,} of {len(recording.steps):,}"
+    if recording.dropped:
+        where += f" (the last of {recording.dropped + len(recording.steps):,})"
+    if any(other.thread for other in recording.steps):
+        where += f", thread {step.thread + 1}"
+    parts = [
+        _calls(recording, step),
+        Text(f"\n{where}, in {step.function}: {happens(step)}", style="bold"),
+        _code(recording, step, lines),
+        _values(recording, number),
+    ]
+    if step.printed:
+        parts.append(Text(f"printed   {clip(repeatable(in_one_line(step.printed)), 200)}"))
+    return Group(*parts)
+
+
+def happens(step: Step) -> str:
+    """Return the event of a step in words."""
+    return {
+        LINE: f"line {step.line} runs",
+        RETURN: f"line {step.line} returns {step.value}",
+        YIELD: f"line {step.line} yields {step.value}",
+        EXCEPTION: f"line {step.line} raises {step.value}",
+    }[step.event]
+
+
+def print_around(console: Console, recording: Recording, before: int, after: int) -> None:
+    """Print the steps around the opening step, one line each, then that step in full."""
+    number = recording.opens
+    if number is None:
+        return
+    first, end = max(0, number - before), min(len(recording.steps), number + after + 1)
+    table = _grid()
+    for place in range(first, end):
+        step = recording.steps[place]
+        source = _source_line(recording, step.line).strip()
+        changes = [f"{name}: {old or '(new)'} → {new}" for name, (old, new) in step.changes.items()]
+        shown = [clip(repeatable(change), 70) for change in changes]
+        if step.event != LINE:
+            shown = [clip(repeatable(happens(step)), 70)]
+        mark = ">" if place == number else " "
+        indent = "  " * min(step.depth - 1, 6)
+        table.add_row(f"{mark} {step.line}", Text(f"{indent}{clip(source, 60)}"),
+                      Text("\n".join(shown)))  # fmt: skip
+    console.print(table)
+    console.print()
+    console.print(view(recording, number))
+
+
+def _grid() -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    return table
+
+
+def _calls(recording: Recording, step: Step) -> RenderableType:
+    """Return the table of the test's calls around that of a step."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    has_expected = any(row.expected for row in recording.calls)
+    columns = ["", "call", "emitted", *recording.columns, "lines"]
+    for name in [*columns, *["expected"] * has_expected]:
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    here = step.call - recording.first_call
+    first = max(0, min(here - _ROWS_OF_CALLS + 2, len(recording.calls) - _ROWS_OF_CALLS))
+    for number, row in [*enumerate(recording.calls)][first : first + _ROWS_OF_CALLS]:
+        is_over = number < here or (number == here and step is recording.steps[-1])
+        held = [*row.held, *[""] * (len(recording.columns) - len(row.held))]
+        done = [row.emitted, *held] if is_over or number == here else [""] * (1 + len(held))
+        cells = [">" if number == here else "", row.call, *done, f"{row.lines:,}"]
+        cells += [row.expected] * has_expected
+        style = "bold" if number == here else ""
+        table.add_row(*(Text(repeatable(in_one_line(cell)), style=style) for cell in cells))
+    return table
+
+
+def _source_line(recording: Recording, line: int) -> str:
+    return recording.source[line - 1] if 0 < line <= len(recording.source) else ""
+
+
+def _code(recording: Recording, step: Step, count: int) -> RenderableType:
+    table = _grid()
+    first = max(1, min(step.line - count // 2, len(recording.source) - count + 1))
+    for line in range(first, min(first + count, len(recording.source) + 1)):
+        is_here = line == step.line
+        mark = f"{'>' if is_here else ' '} {line:4}"
+        runs = f"{recording.counts.get(line, 0):,}x" if line in recording.counts else ""
+        source = repeatable(_source_line(recording, line))
+        text = Text(source, style="reverse" if is_here else "", no_wrap=True, overflow="ellipsis")
+        table.add_row(mark, runs, text)
+    return table
+
+
+def _values(recording: Recording, number: int) -> RenderableType:
+    """Return the values before the line, with those after it if they change."""
+    step = recording.steps[number]
+    values = recording.values_at(number)
+    names = [*step.changes, *(name for name in values if name not in step.changes)]
+    table = _grid()
+    for name in names[:_MOST_VALUES]:
+        old, new = step.changes.get(name, (values.get(name, ""), ""))
+        text = Text(repeatable(old or "(new)"))
+        if new:
+            text.append(" → ").append(repeatable(new), style="bold")
+        table.add_row(escape(name), text)
+    if len(names) > _MOST_VALUES:
+        table.add_row("", f"… {len(names) - _MOST_VALUES} more values")
+    return table

@@ -1,0 +1,76 @@
+"""`make show` opens each kind of failure at the step that shows the fault."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from labkit.course.lab import ROOT, find_labs, pick_lab
+
+SCHEMA = Draft202012Validator(
+    json.loads((ROOT / "labkit/running/recording/recording.schema.json").read_text("utf-8"))
+)
+
+# The lab, the test, an edit of the solution, the kind, the code of the step that opens, and a part
+# of the reason.
+KINDS = [
+    ("03", "test_emoji_is_held_until_complete", "len(self._held) == length", "False",
+     "difference", "return broken", "feed returns ''"),
+    ("03", "test_emoji_is_held_until_complete", "length = utf8_expected_len(self._held[0])",
+     "length = {}[self._held[0]]", "exception", "length = {}", "raised KeyError: 240"),
+    ("03", "test_emoji_is_held_until_complete", '        broken = ""\n',
+     '        broken = ""\n        while not broken:\n            broken = ""\n',
+     "loop", "while not broken:", "values (self._held, token_id, broken) return, "),
+    ("03", "test_property_keeps_nothing", "        self._held += bytes([token_id])\n",
+     "        self._held += bytes([token_id])\n"
+     '        self._old = getattr(self, "_old", "") + "."\n',
+     "cost", "", "times, more than any other"),
+    ("10", "test_two_threads_at_once",
+     '        with self._lock:\n            if self._state != "open":\n'
+     "                return False\n"
+     "            self._state = state\n",
+     '        is_open = self._state == "open"\n        with self._lock:\n'
+     "            if not is_open:\n                return False\n            self._state = state\n",
+     "race", "", "now another thread runs, from line"),
+    ("10", "test_chunks_come_in_order", "        if chunk.finish_reason is not None:\n",
+     "        self._lock.acquire()\n        if chunk.finish_reason is not None:\n",
+     "waiting", "with self._lock:", "the code waits forever: line"),
+]  # fmt: skip
+
+
+def show(number, test, source, tmp_path, *options):
+    """Run `labkit show` on a source; return its exit code, its output and the recording."""
+    code, target = tmp_path / "code.py", tmp_path / "recording.json"
+    code.write_text(source, encoding="utf-8")
+    words = ["--lab", number, "--test", test, "--impl", str(code), *options]
+    words += [] if options else ["--json", str(target)]
+    done = subprocess.run(
+        [sys.executable, "-m", "labkit", "show", *words], cwd=ROOT, capture_output=True, text=True,
+        env={**os.environ, "LAB_PARTS": "reference", "COLUMNS": "100"}, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    data = json.loads(target.read_text("utf-8")) if target.exists() else None
+    return done.returncode, done.stdout + done.stderr, data
+
+
+def edited(number, find, replace):
+    """Return the solution of a lab with an edit."""
+    source = pick_lab(find_labs(ROOT), number).solution.read_text("utf-8")
+    assert source.count(find) == 1
+    return source.replace(find, replace)
+
+
+@pytest.mark.parametrize(
+    ("number", "test", "find", "replace", "kind", "line", "why"), KINDS, ids=[k[4] for k in KINDS]
+)
+def test_opens_at_the_fault(number, test, find, replace, kind, line, why, tmp_path):
+    """Each kind of failure opens at the line that shows it, and the recording fits its schema."""
+    code, output, data = show(number, test, edited(number, find, replace), tmp_path)
+    assert code == 0, output
+    step = data["steps"][data["opens"]]
+    assert data["kind"] == kind, data["why"]
+    assert line in data["source"][step["line"] - 1]
+    assert why in data["why"]
+    assert [*SCHEMA.iter_errors(data)] == []
