@@ -6,8 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from browser import open_browser
 from jsonschema import Draft202012Validator
+from selenium.webdriver.common.keys import Keys
 
+from labkit.cli import main
 from labkit.course.lab import ROOT, find_labs, pick_lab
 
 SCHEMA = Draft202012Validator(
@@ -74,3 +77,79 @@ def test_opens_at_the_fault(number, test, find, replace, kind, line, why, tmp_pa
     assert line in data["source"][step["line"] - 1]
     assert why in data["why"]
     assert [*SCHEMA.iter_errors(data)] == []
+
+
+def test_page_walks_without_a_network(tmp_path):
+    """The page opens at the fault, keys and the slider move it, and it loads nothing else."""
+    source = edited("03", "len(self._held) == length", "False")
+    source = source.replace('        broken = ""\n', '        broken = "" # </script><img src=x>\n')
+    page = tmp_path / "page.html"
+    code, output, _ = show("03", KINDS[0][1], source, tmp_path, "--html", str(page))
+    assert code == 0, output
+    with open_browser() as driver:
+        driver.get_log("performance")
+        driver.get(page.as_uri())
+
+        def event():
+            return driver.find_element("id", "event").text
+
+        def press(key):
+            driver.find_element("tag name", "body").send_keys(key)
+
+        opening = event()
+        assert "in feed: line 100 returns ''" in opening
+        assert driver.find_element("css selector", ".code .here").text.startswith("100")
+        press(Keys.ARROW_LEFT)
+        assert "in feed: line 100 runs" in event()
+        press(Keys.ARROW_UP)
+        assert "in utf8_expected_len: line 40 returns 4" in event()
+        press("p")
+        assert event().startswith("Step 36 of 71")
+        driver.find_element("css selector", "[data-key=o]").click()
+        assert event() == opening
+        slider = driver.find_element("id", "slider")
+        slider.send_keys(Keys.HOME)
+        assert event().startswith("Step 1 of 71")
+        requests = [json.loads(row["message"])["message"] for row in driver.get_log("performance")]
+        urls = {
+            row["params"]["request"]["url"]
+            for row in requests
+            if row["method"] == "Network.requestWillBeSent"
+        }
+        assert urls == {page.as_uri()}
+
+
+def test_prints_the_steps_without_a_terminal(tmp_path):
+    """Without a terminal, the steps around the fault are printed, with what the code printed."""
+    source = edited("03", "len(self._held) == length", "print(length) or False")
+    code, output, _ = show("03", KINDS[0][1], source, tmp_path, "--task", "2")
+    assert code == 0, output
+    assert "opens at  line 100: feed returns ''" in output
+    assert "> 100  return broken" in output
+    assert "_held: b'\\xf0\\x9f\\x9a' →" in output
+    assert "(new) → 4" in output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--lab", "12"], "lab-12 is a hunt"),
+        (["--lab", "03", "--test", "test_x"], "lab-03 has no test 'test_x'; it has test_utf8_"),
+        (["--lab", "03", "--task", "9"], "lab-03 has no task '9'; it has T=1"),
+    ],
+)
+def test_refuses_an_unknown_case(words, message, capsys):
+    """A lab, a task or a test that cannot be shown gets one line that names it."""
+    assert main(["show", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_refuses_an_unknown_implementation():
+    """A value that `LAB_IMPL` may not have is a usage error, as for `make lab`."""
+    done = subprocess.run(
+        [sys.executable, "-m", "labkit", "show", "--lab", "03", "--impl", "bug:x"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "has no such bug" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 from rich.console import Console, Group
 
 from labkit.course.lab import Lab
@@ -17,6 +18,7 @@ from labkit.running.recording.failing_case import FirstFailure, first_failure, r
 from labkit.running.recording.recording import Recording
 from labkit.student.keyboard import has_keys, raw_keys
 from labkit.student.pick import add_lab, add_task, lab_or_next, task_of
+from labkit.student.show_page import page_of
 from labkit.student.stepping import HELP, heading, move, print_around, view
 
 _WIDTH = 100
@@ -29,6 +31,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add_lab(command)
     add_task(command)
     command.add_argument("--test", default="", metavar="NAME", help="only this test of the lab")
+    command.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write a page to FILE that opens without a network",
+    )
     command.add_argument("--json", type=Path, metavar="FILE", help="write the recording to FILE as "
                          "JSON, and show nothing; its schema is recording.schema.json in "
                          "labkit/running/recording")  # fmt: skip
@@ -36,13 +44,19 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, root: Path) -> int:
-    """Record the first failing case and show it; return 0, or 1 if there is nothing to show.
+    """Record the first failing case and show it.
+
+    Returns:
+        0, 1 if there is nothing to show, or 2 for a usage error of pytest.
 
     Raises:
         UsageError: the lab has no such task or test, or is a hunt.
     """
     lab = lab_or_next(args.lab, root)
     failing = first_failure(lab, root, args.impl, *_options(lab, args))
+    if failing.code == pytest.ExitCode.USAGE_ERROR:
+        # pytest has printed the error.
+        return 2
     if failing.result is None:
         print(_why_not(lab, failing))
         return 1
@@ -51,6 +65,9 @@ def run(args: argparse.Namespace, root: Path) -> int:
         text = json.dumps(recording.as_dict(), ensure_ascii=True, indent=1)
         args.json.write_text(f"{text}\n", encoding="utf-8")
         print(f"{args.json}: {recording.kind}, {recording.why}")
+    elif args.html is not None:
+        args.html.write_text(page_of(recording), encoding="utf-8")
+        print(f"{args.html}: {recording.why}")
     elif has_keys() and recording.opens is not None:
         _walk(recording)
     else:

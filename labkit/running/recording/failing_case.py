@@ -54,6 +54,7 @@ class FirstFailure:
         test: the name of the failing test, or "".
         result: its result, or None.
         case: the smallest failing case of that test; None if it made no run.
+        code: the exit code of pytest.
     """
 
     def __init__(self) -> None:
@@ -61,6 +62,7 @@ class FirstFailure:
         self.test = ""
         self.result: Result | None = None
         self.case: Case | None = None
+        self.code = 0
         self._labs: LabsOfSession | None = None
         # The last runs of the test; those of the diagnosis, after the tests, are not noted.
         self._runs: deque[CaseRun] = deque(maxlen=_MOST_RUNS)
@@ -156,7 +158,7 @@ def first_failure(lab: Lab, root: Path, implementation: str, *options: str) -> F
         open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere,
         redirect_stdout(nowhere),
     ):
-        pytest.main(arguments, plugins=[failing])
+        failing.code = int(pytest.main(arguments, plugins=[failing]))
     return failing
 
 
@@ -186,7 +188,8 @@ def recording_of(failing: FirstFailure) -> Recording:
     is_overdue = result.kind is ResultKind.TIMEOUT
     replayed = replay(case, last, MOST_EVENTS if is_overdue else None)
     opening = _opening(replayed, result, case, last)
-    recording.kind, recording.why, recording.opens = opening[:3]
+    recording.kind, recording.opens = opening.kind, opening.step
+    recording.why = printable(opening.why)
     recording.marks = [*opening.marks]
     recording.steps = replayed.recorder.steps
     recording.dropped = max(0, replayed.counter.total - len(replayed.recorder.steps))
