@@ -70,6 +70,8 @@ def run(args: argparse.Namespace, root: Path) -> int:
         console.print(f"\nOne level deeper: {again}")
     else:
         console.print(f"\nThe other hints of {topic.ends}: {again}")
+    if lab.hunt is None:
+        console.print(f"Step through your failing case: make show N={lab.number} T={task}")
     remember(partial(progress.save_hint, lab, topic.about, level))
     return 0
 
