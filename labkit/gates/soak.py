@@ -1,7 +1,7 @@
-"""`make soak`: many more examples of the randomised tests, other seeds of the labs, all mutants.
+"""`make soak`: many more examples of the randomised tests, other seeds, all mutants and recordings.
 
-`make test` has a sample of each test, and `.ci/run` a sample of the mutants, so nothing runs only
-here.
+`make test` has a sample of each test, and `.ci/run` a sample of the mutants and the recordings, so
+nothing runs only here.
 """
 
 import argparse
@@ -19,7 +19,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `python -m labkit soak`."""
     add = command.add_argument
     add("parts", nargs="*", metavar="PART",
-        help="only these: labs, mutants, tests, or files and folders in tests/")  # fmt: skip
+        help="only these: labs, mutants, recordings (where `make show` opens), tests, or files "
+        "and folders in tests/")  # fmt: skip
     add(
         "--seeds",
         type=int,
@@ -35,13 +36,14 @@ def run(args: argparse.Namespace, root: Path) -> int:
     Raises:
         UsageError: a name is unknown.
     """
-    parts = args.parts or ["tests", "labs", "mutants"]
-    files = [part for part in parts if part not in ("labs", "mutants")]
+    parts = args.parts or ["tests", "labs", "mutants", "recordings"]
+    files = [part for part in parts if part not in ("labs", "mutants", "recordings")]
     for name in files:
         path = (root / name.partition("::")[0]).resolve()
         if not (path.exists() and path.is_relative_to((root / "tests").resolve())):
             raise UsageError(
-                f"there is no {name!r} to soak; name labs, mutants, tests, or paths in tests/"
+                f"there is no {name!r} to soak; name labs, mutants, recordings, tests, or paths "
+                "in tests/"
             )
     codes = []
     if files:
@@ -53,6 +55,9 @@ def run(args: argparse.Namespace, root: Path) -> int:
         command = [sys.executable, "tests/mutants/run.py", "--jobs", str(os.cpu_count() or 1)]
         codes.append(subprocess.run(command, cwd=root, check=False).returncode)
         command = [sys.executable, "tests/solutions/solution_mutants.py"]
+        codes.append(subprocess.run(command, cwd=root, check=False).returncode)
+    if "recordings" in parts:
+        command = [sys.executable, "tests/recording/show_all.py"]
         codes.append(subprocess.run(command, cwd=root, check=False).returncode)
     return max(codes)
 

@@ -39,6 +39,11 @@ def at_exception(replay: Replay) -> Opening:
     kind = "" if raised is None else raised.kind
     last = next((n for n in reversed(range(len(steps))) if errors[n]
                  and steps[n].value.partition(":")[0] == kind), None)  # fmt: skip
+    if kind == "RecursionError" and steps:
+        # The recorder ends at the limit as well, perhaps before the exception is a step.
+        step = steps[-1]
+        why = f"line {step.line}: {step.function} calls itself until Python's limit"
+        return Opening("exception", why, len(steps) - 1)
     if raised is None or last is None or steps[last].call != steps[-1].call:
         return at_result(replay, "", raised.message if raised is not None else "")
     first = next(

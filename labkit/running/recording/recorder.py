@@ -3,7 +3,8 @@
 It uses `sys.settrace`. Code of the course that traces the file as well, for example to interleave
 threads, goes on working: while a recorder is active, `sys.settrace` adds a second tracer.
 
-But: it decides nothing. The code under test can fool it, as it runs in the same process.
+But: it decides nothing. The code under test can fool it, as it runs in the same process. And
+recursion up to Python's limit ends the recording, because the recorder needs some of the stack.
 """
 
 import io

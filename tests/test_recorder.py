@@ -1,0 +1,133 @@
+"""The recorder on programs with odd values: it shows them, runs none of their code, and ends."""
+
+import os
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from labkit.running.recording.recorder import MOST_STEPS
+from labkit.running.recording.replay import Case, CaseRun, replay
+from labkit.running.recording.values import MOST_CHARACTERS, text_of_value
+from labkit.running.source import load_source
+from labkit.running.trace import Call
+
+# Lines that make a value `x` which is hard to show; each may be followed by any others.
+ODD = {
+    "cycle": "x = []; x.append(x)",
+    "cycle of objects": "x = Node(); x.next = Node(); x.next.next = x",
+    "huge text": "x = 'a' * 10**6",
+    "huge list": "x = [*range(10**5)]",
+    "huge number": "x = 1 << 10**6",
+    "deep list": "x = []\n    for _ in range(5000): x = [x]",
+    "repr that raises": "x = Raises()",
+    "repr that lies": "x = Lies()",
+    "repr that writes": "x = Writes()",
+    "a class that answers all": "x = Odd()",
+    "text of its own": "x = OwnText('abc')",
+    "lone surrogate": "x = '\\ud800'",
+    "generator": "x = [*numbers(3)]; x = numbers(2); next(x)",
+    "comprehension": "x = {n: [m for m in range(n)] for n in range(4)}",
+    "thread": "x = []; t = threading.Thread(target=grow, args=(x,)); t.start(); t.join()",
+    "deep recursion": "x = depth(200)",
+    "endless recursion": "try: endless()\n    except RecursionError: x = 1",
+    "exception": "try: {}['k']\n    except KeyError as error: x = error",
+    "output": "x = print('hello')",
+    "attribute deleted": "x = Node(); del x.next",
+}
+HEAD = """
+import threading
+class Node:
+    def __init__(self): self.next = None
+class Raises:
+    def __repr__(self): raise ValueError("repr")
+    def __getattr__(self, name): raise ValueError("getattr")
+class Lies:
+    def __repr__(self): return 5
+    __class__ = property(lambda self: RAN.append("class") or int)
+class Writes:
+    def __repr__(self): RAN.append("repr"); return "w"
+class Meta(type):
+    def __eq__(self, other): RAN.append("meta"); return True
+    def __hash__(self): RAN.append("hash"); return 1
+    def __instancecheck__(self, other): RAN.append("instance"); return True
+class Odd(metaclass=Meta):
+    __slots__ = ("a",)
+    def __getattribute__(self, name): RAN.append("get"); return 1
+    def __eq__(self, other): RAN.append("eq"); return True
+    def __len__(self): RAN.append("len"); return 3
+class OwnText(str):
+    def __repr__(self): RAN.append("text"); return 1 / 0
+    def __getitem__(self, key): RAN.append("item"); return 1 / 0
+    def __len__(self): RAN.append("len"); return -1
+def numbers(n):
+    for k in range(n): yield k
+def grow(x):
+    for k in range(50): x.append(k)
+def depth(n): return n and depth(n - 1)
+def endless(): return endless()
+RAN = []
+def run(seed):
+"""
+
+
+def recorded(body):
+    """Return the replay of a function `run` with that body, and its module's namespace."""
+    source = f"{HEAD}    x = None\n    {body}\n    x = None\n    return len(RAN)\n"
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    case = Case(lambda: vars(module).__getitem__, "odd.py", [CaseRun((), (Call("run", (1,)),), "")])
+    return replay(case, None), module
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_shows_odd_values(kind):
+    """Each odd value is shown within its limit, and none of its own code runs."""
+    replayed, module = recorded(ODD[kind])
+    assert replayed.ended
+    assert replayed.trace.raised is None
+    assert replayed.trace.outputs == [0], module.RAN
+    texts = [text for step in replayed.recorder.steps for _, text in step.changes.values()]
+    assert texts
+    assert all(len(text) < MOST_CHARACTERS + 40 for text in texts)
+
+
+def test_records_random_programs():
+    """Programs made of odd values in any order end as they do without a recorder."""
+    draw = random.Random(0)
+    for _ in range(2_000 if os.environ.get("SOAK") else 30):
+        body = "\n    ".join(draw.choices([*ODD.values()], k=draw.randint(2, 6)))
+        replayed, _ = recorded(body)
+        assert replayed.ended, body
+        assert replayed.trace.raised is None, body
+        assert 0 < len(replayed.recorder.steps) <= MOST_STEPS, body
+        # Recursion up to Python's limit ends a recording.
+        assert "endless" in body or replayed.recorder.steps[-1].value == "0", body
+
+
+def test_keeps_the_last_steps():
+    """A program with more steps than a recording keeps its last steps; its counts are whole."""
+    replayed, _ = recorded("for n in range(30_000): x = n")
+    steps = replayed.recorder.steps
+    assert MOST_STEPS - 2 <= len(steps) <= MOST_STEPS
+    assert steps[-1].value == "0"
+    assert max(replayed.counter.lines.values()) > 30_000
+
+
+def test_values_are_copies():
+    """A value that changes later keeps its text in earlier steps."""
+    replayed, _ = recorded("x = [1]\n    x.append(2)\n    x.clear()")
+    changes = [step.changes["x"] for step in replayed.recorder.steps if "x" in step.changes]
+    assert changes[1:4] == [("None", "[1]"), ("[1]", "[1, 2]"), ("[1, 2]", "[]")]
+
+
+def test_output_is_part_of_its_step(capsys):
+    """The output of the code is in the step of its line, and not on the terminal."""
+    replayed, _ = recorded("print('hello')")
+    assert [step.printed for step in replayed.recorder.steps if step.printed] == ["hello\n"]
+    assert capsys.readouterr().out == ""
+
+
+def test_size_is_shown():
+    """A long value ends with its size."""
+    assert text_of_value("a" * 1_000).endswith("… (1,000 characters)")
+    assert text_of_value(SimpleNamespace(a=1)) == "SimpleNamespace(…)"
