@@ -27,9 +27,9 @@ KINDS = [
     ("03", "test_emoji_is_held_until_complete", '        broken = ""\n',
      '        broken = ""\n        while not broken:\n            broken = ""\n',
      "loop", "while not broken:", "values (self._held, token_id, broken) return, "),
-    ("03", "test_property_keeps_nothing", "        self._held += bytes([token_id])\n",
-     "        self._held += bytes([token_id])\n"
-     '        self._old = getattr(self, "_old", "") + "."\n',
+    ("10", "test_reader_gets_every_chunk", "            parts = self._waiting.popleft()\n",
+     "            parts = self._waiting.popleft()\n"
+     '            self.__dict__.setdefault("_old", []).append(parts)\n',
      "cost", "", "times, more than any other"),
     ("10", "test_two_threads_at_once",
      '        with self._lock:\n            if self._state != "open":\n'
