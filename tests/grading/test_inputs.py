@@ -266,10 +266,34 @@ def test_no_solution_has_a_remark():
         assert (found.remarks, found.fault) == ((), None)
 
 
-def test_equal_students_of_two_paths_are_refused(tmp_path):
-    put(tmp_path, dict.fromkeys(["a/ada.py", "b/ada.py"], b""))
-    with pytest.raises(UsageError, match=r"2 submissions for lab-03.* are called 'ada'"):
-        collect([tmp_path / "a", tmp_path / "b"], THREE)
+@pytest.mark.parametrize(
+    ("entries", "student", "place", "remark"),
+    [
+        (["a/ada.py", "b/ada.py"], "ada", "b",
+         "ada in b and ada in a may each be the file to grade. ada in b was graded"),
+        (["b/ada_LATE_11_905_starter.py", "a/ada_11_906_starter-1.py"], "ada_11_906_starter-1", "a",
+         "starter-1 in a and starter in b may each be the file to grade"),
+        (["x/s/ada.py", "y/s/ada.py"], "ada", "y/s", "ada in {}/y/s and ada in {}/x/s may each"),
+    ],
+)  # fmt: skip
+def test_a_student_of_two_paths_is_that_students_doubt(tmp_path, entries, student, place, remark):
+    files = {entry: b"# " + entry.encode() for entry in [*entries, "a/bob.py"]}
+    put(tmp_path, files)
+    paths = sorted({(tmp_path / entry).parent for entry in files})
+    students = {one.student: one for one in collect(paths, THREE)}
+    assert {*students} == {student, "bob"}
+    assert students[student].sources[LAB03.name].startswith(f"# {place}/".encode())
+    found = students[student].remarks[-1]
+    assert found.is_doubt
+    assert found.text.startswith(remark.format(tmp_path, tmp_path))
+    assert not any(remark.is_doubt for remark in students["bob"].remarks)
+
+
+def test_the_same_file_of_two_paths_is_no_doubt(tmp_path):
+    put(tmp_path, dict.fromkeys(["a/ada.py", "b/ada.py"], b"x = 1"))
+    (ada,) = collect([tmp_path / "a", tmp_path / "b", tmp_path / "a"], THREE)
+    assert ada.remark_texts[-1] == "ada in b was graded; ada in a was not"
+    assert not ada.remarks[-1].is_doubt
 
 
 def test_what_cannot_be_read_belongs_to_the_lab_of_all_others(tmp_path):

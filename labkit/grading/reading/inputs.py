@@ -6,8 +6,9 @@ of the student; the name in a bundle is only a claim, and is not used. Nothing i
 
 Several entries are one student's if a platform's number in them is the same, or if their names are
 the same without suffixes and without the ` (1)` of a second download: `kim.py`, `kim (1).py` and
-`kim/`. Which of them is graded is up to `labkit.grading.reading.choice`. Gradescope's and Classroom
-50's lists of students are read by `labkit.grading.reading.submitters`.
+`kim/`; they may be in different paths. Which of them is graded is up to
+`labkit.grading.reading.choice`. Gradescope's and Classroom 50's lists of students are read by
+`labkit.grading.reading.submitters`.
 
 One path is for one lab: the lab in `Course.lab`, else the lab in the path's own name, else the lab
 on which all of its content agrees. So a student cannot move a submission to another lab.
@@ -16,7 +17,7 @@ on which all of its content agrees. So a student cannot move a submission to ano
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,16 +49,19 @@ from labkit.grading.reading.zips import read_zip
 MOST_COHORT_BYTES = 2 << 30
 # A browser's mark of a second download, and a system's of a second copy.
 _COPY = re.compile(r" ?\([0-9]{1,3}\)$")
+# A student: the platform, and the number there or the name.
+_Key = tuple[str, str]
 
 
 def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
     """Return all submissions that paths lead to, sorted by lab and student.
 
     Raises:
-        UsageError: a path does not exist or holds nothing to grade, the lab of a submission is
-            unclear, or two submissions have the same name.
+        UsageError: a path does not exist or holds nothing to grade, or the lab of a submission is
+            unclear.
     """
     submissions: list[Submission] = []
+    sources: list[Path] = []
     size = 0
     for path in paths:
         before = len(submissions)
@@ -68,18 +72,36 @@ def collect(paths: Iterable[Path], course: Course) -> list[Submission]:
                 raise UsageError(f"{path}: too many submissions for one run; grade it in parts")
         if len(submissions) == before:
             raise UsageError(f"there is nothing to grade in {path}")
+        sources += [path] * (len(submissions) - before)
     labs = {submission.lab for submission in submissions} - {""}
+    submissions = [_with_lab(submission, labs) for submission in submissions]
     submissions = [
-        with_remark(_with_lab(submission, labs), course.labs) for submission in submissions
+        with_remark(submission, course.labs)
+        for submission in _one_each(submissions, sources, course)
     ]
-    counts = Counter((submission.lab, submission.student) for submission in submissions)
-    for (lab, student), count in counts.items():
-        if count > 1:
-            raise UsageError(
-                f"{count} submissions for {lab} are called {student!r}: rename them, or grade "
-                "them apart"
-            )
     return sorted(submissions, key=lambda submission: (submission.lab, submission.student))
+
+
+def _one_each(
+    submissions: Sequence[Submission], sources: Sequence[Path], course: Course
+) -> list[Submission]:
+    """Return one submission for each student and lab, whether or not several paths have some.
+
+    Args:
+        submissions: the submissions.
+        sources: the path of each submission.
+        course: the course.
+    """
+    names = Counter(path.name for path in {*sources})
+    options: dict[tuple[str, _Key], dict[str, Submission]] = {}
+    for submission, path in zip(submissions, sources, strict=True):
+        parts = read_entry_name(submission.student)
+        key = (parts.platform, parts.id) if parts.platform else ("", submission.student)
+        place = path.name if names[path.name] == 1 else path
+        own = options.setdefault((submission.lab, key), {})
+        own[f"{submission.student} in {place}"] = submission
+    by_name = {lab.name: lab for lab in course.labs}
+    return [chosen(own, by_name[lab]) for (lab, _), own in options.items()]
 
 
 def _of_one_lab(path: Path, submissions: Iterable[Submission]) -> Iterator[Submission]:
@@ -258,10 +280,6 @@ def _of_entries(
 def _lab_in(options: Iterable[Submission], course: Course) -> Lab | None:
     names = {option.lab for option in options} - {""}
     return next((lab for lab in course.labs if {lab.name} == names), None)
-
-
-# A student: the platform, and the number there or the name.
-_Key = tuple[str, str]
 
 
 def _entries_of(kinds: Mapping[str, bool]) -> dict[_Key, list[str]]:
