@@ -56,6 +56,15 @@ _LATE_HELP = (
     "late rule: '10%% per day, at most 50%%, 15 min grace'; the ledger keeps it until another is "
     "named"
 )
+_EXTENSIONS_HELP = (
+    "extensions and excuses of the term: student,lab,extension,reason; an extension is '48 hours', "
+    "'2 days', a time, or 'excused'; the ledger keeps them"
+)
+_LATE_DAYS_HELP = (
+    "late days of each student over the term, used before anything is taken off; the ledger keeps "
+    "them"
+)
+_TERM_HELP = "for --late-days: ledgers of the term's other labs, in which late days were used"
 _SEED_HELP = (
     "seed of the randomised tests; the default is a secret seed, made at the first grading and "
     "kept in .labkit/grading-seed"
@@ -122,6 +131,9 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
     add("--due", metavar="TIME", help="the due time, as 2026-11-22T23:59; the ledger keeps it")
     add("--late", metavar="RULE", help=_LATE_HELP)
     add("--points", type=Path, metavar="CSV", help="points given by hand: student,points,reason")
+    add("--extensions", type=Path, metavar="CSV", help=_EXTENSIONS_HELP)
+    add("--late-days", type=int, metavar="N", help=_LATE_DAYS_HELP)
+    add("--term", type=Path, nargs="+", default=(), metavar="LEDGER", help=_TERM_HELP)
 
 
 def report_options(args: argparse.Namespace) -> "ReportOptions":

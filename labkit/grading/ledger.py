@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 def _warn(path: Path, number: int) -> None:
     """Warn of a line, once even if its ledger is opened several times."""
     _log.warning(
-        "%s line %d was edited, or was moved, and is left out: a grade is made again; points given "
-        "by hand must be given again, with --points",
+        "%s line %d was edited, or was moved, and is left out: a grade is made again; points by "
+        "hand, extensions and times must be named again, as with --points",
         path,
         number,
     )

@@ -65,6 +65,8 @@ def _check_apart(options: ReportOptions, paths: Sequence[Path]) -> None:
     taken = {path.resolve(): str(path) for path in paths}
     for option, path in options.marks.files.items():
         taken.setdefault(path.resolve(), f"--{option} {path}")
+    for path in options.marks.term:
+        taken.setdefault(path.resolve(), f"--term {path}")
     written = (
         options.files
         if options.feedback is None

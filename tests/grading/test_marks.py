@@ -15,8 +15,10 @@ from labkit.errors import UsageError
 from labkit.grading.ledger import Ledger
 from labkit.grading.marks.by_student import by_student
 from labkit.grading.marks.csv_files import read_csv
+from labkit.grading.marks.inputs import read_markings
 from labkit.grading.marks.late import read_rule, read_time, read_times
-from labkit.grading.marks.marking import MarkOptions, read_markings
+from labkit.grading.marks.late_days import days_for
+from labkit.grading.marks.marking import MarkOptions
 from labkit.grading.marks.roster import read_roster
 from labkit.grading.marks.students import Students
 from labkit.grading.reading.entry_name import short_names
@@ -490,3 +492,120 @@ def test_moodles_gradebook_gets_one_column(file, lab):
         ["Ada", "Lovelace", "7", "ada@x.edu", "80"],
         ["Bob", "Ross", "8", "bob@x.edu", "35.00"],
     ]
+
+
+def test_an_extension_moves_one_students_due_time_and_an_excuse_leaves_the_lab_out(file, tiny):
+    times = file(
+        "student,submitted_at\n"
+        + "".join(f"{name},2026-11-24T10:00\n" for name in ("ada", "bob", "cy", "dan", "eve")),
+        "times.csv",
+    )
+    table = file(
+        "student,lab,extension,reason\nada,90,24 hours,ill\nada,90,48 hours,ill\nbob,Lab 90,1 d,\n"
+        "cy,lab-90,2026-11-24T10:00,trip\ndan,90,Excused,ill\nfay,90,excused,left\nnobody,90,3,\n",
+        "extensions.csv",
+    )  # fmt: skip
+    names = ["ada", "bob", "cy", "dan", "eve"]
+    roster = file("student\n" + "\n".join([*names, "fay"]), "roster.csv")
+    given = {"times": times, "due": DUE, "late": "10% per day", "roster": roster}
+    (marking,) = read_markings(
+        MarkOptions(**given, extensions=table), {LAB: dict.fromkeys(names, "5" * 64)},
+        find_labs(tiny),
+    )  # fmt: skip
+    marks = marks_of(marking, *(graded(name, 80) for name in names))
+    assert {name: (mark.text, mark.exists, mark.lines()) for name, mark in marks.items()} == {
+        "ada": ("80", True, ["80 for the tests", "due 2026-11-24T23:59:00: ill"]),
+        "bob": ("70", True, [
+            "80 for the tests", "-10 for being late", "due 2026-11-23T23:59:00"]),
+        "cy": ("80", True, ["80 for the tests", "due 2026-11-24T10:00:00: trip"]),
+        "dan": ("excused", False, ["excused: ill"]),
+        "eve": ("60", True, ["80 for the tests", "-20 for being late"]),
+        "fay": ("excused", False, ["excused: left"]),
+    }  # fmt: skip
+    assert "'nobody'" in " ".join(marking.warnings(named=True))
+    assert marks["dan"].to_json()["mark"] is None
+    assert marks["dan"].to_json()["extension"] == "excused"
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("ada,77,2 days,", "line 2: there is no lab '77'; the labs are 90"),
+        ("ada,,2 days,", "line 2: there is no lab ''; the labs are 90"),
+        ("ada,90,two days,", "line 2: 'two days' is not an extension; write 48 hours, 2 days"),
+        ("ada,90,2026-11-25,", "line 2: '2026-11-25' is not an extension"),
+        ("ada,90,2026-11-25T12:00+01:00,", "cannot be compared, since one has no offset from UTC"),
+        (None, "needs the columns student,lab,extension,reason"),
+    ],
+)  # fmt: skip
+def test_an_extension_that_cannot_be_read_is_named_with_its_line(file, tiny, row, words):
+    table = file("student,lab\n" if row is None else f"student,lab,extension,reason\n{row}\n", "e")
+    times = file("student,submitted_at\n", "times.csv")
+    given = {"times": times, "due": DUE, "late": "10% per day", "extensions": table}
+    with pytest.raises(UsageError) as error:
+        read_markings(MarkOptions(**given), {LAB: {"ada": "5" * 64}}, find_labs(tiny))
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "hours", "left", "days"),
+    [
+        ("10% per day", 0, 5, 0),
+        ("10% per day", 1, 5, 1),
+        ("10% per day", 24, 5, 1),
+        ("10% per day", 25, 5, 2),
+        ("10% per day", 25, 1, 1),
+        ("10% per day", 25, 0, 0),
+        # The most that the rule takes is taken with or without these days.
+        ("10% per day, at most 30%", 24 * 9, 5, 0),
+        ("10% per day, at most 30%", 24 * 4, 2, 2),
+        # A day moves the due time, and the grace with it.
+        ("10% per day, 60 min grace", 25, 5, 1),
+    ],
+)  # fmt: skip
+def test_late_days_are_used_as_far_as_they_lower_what_is_taken_off(rule, hours, left, days):
+    late = read_time(DUE, "") + timedelta(hours=hours)
+    assert days_for(read_rule(rule, DUE), 100, late, left) == days
+
+
+def test_late_days_of_other_ledgers_count_by_the_order_of_due_times(file, tmp_path):
+    names = {"lab-90-pairs": ["ada_7_1_starter", "bob_8_2_starter"],
+             "lab-91-more": ["ada_7_3_starter", "bob_8_4_starter"]}  # fmt: skip
+    due = {"lab-90-pairs": "2026-11-22T23:59", "lab-91-more": "2026-11-29T23:59"}
+    ledgers = {lab: tmp_path / lab for lab in names}
+
+    def marked(lab, days_late=None, **options):
+        entries = {lab: dict.fromkeys(names[lab], "5" * 64)}
+        if days_late is not None:
+            time = read_time(due[lab], "") + timedelta(days=days_late)
+            text = "".join(f"{name},{time.isoformat()}\n" for name in names[lab][:1])
+            times = file("student,submitted_at\n" + text, "times.csv")
+            options |= {"times": times, "due": due[lab], "late": "10% per day"}
+        (marking,) = read_markings(MarkOptions(ledger=ledgers[lab], **options), entries)
+        grades = [replace(graded(name, 80), lab=lab) for name in names[lab]]
+        changes = marking.changes(grades, ledgers[lab])
+        return [(mark.days, int(mark.total)) for mark in marking.marks(grades).values()], changes
+
+    first, second = names
+    term = {"late_days": 3, "term": [*ledgers.values()][:1]}
+    assert marked(first, 2, late_days=3)[0] == [(2, 80), (0, 80)]
+    assert marked(second, 2, **term)[0] == [(1, 70), (0, 80)]
+    # A regrade keeps them, and the lab that was due first does not lose days to the second.
+    assert marked(second) == ([(1, 70), (0, 80)], [])
+    both = {"late_days": 3, "term": [*ledgers.values()]}
+    assert marked(first, **both) == ([(2, 80), (0, 80)], [])
+    assert marked(first, 1, **both)[0] == [(1, 80), (0, 80)]
+    again = marked(second, **both)
+    assert again == ([(2, 80), (0, 80)], ["ada: 70 -> 80: taken off for being late 10 -> 0"])
+    # Files that were handed in again have another name, and are one submission all the same.
+    names[first][0] = "ada_7_9_starter-1"
+    assert marked(first, 3, late_days=3)[0] == [(3, 80), (0, 80)]
+    assert marked(second, **both)[0] == [(0, 60), (0, 80)]
+    with pytest.raises(UsageError, match="there is no such ledger"):
+        marked(second, late_days=3, term=[tmp_path / "none"])
+    with pytest.raises(UsageError, match="--term needs --late-days N"):
+        marked(second, term=[ledgers[first]])
+    with pytest.raises(UsageError, match="--late-days -1: write a number of days from 0 to 365"):
+        marked(second, late_days=-1)
+    with pytest.raises(UsageError, match="--late-days needs --due and --late"):
+        marking_of([], late_days=1)

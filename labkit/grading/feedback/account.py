@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from labkit.course.lab import Lab
 from labkit.grading.grade import Grade
-from labkit.grading.marks.mark import Mark, plain
+from labkit.grading.marks.mark import Mark
 from labkit.grading.reports.fitting import fit, line
 from labkit.running.diagnose import read_mistakes
 from labkit.running.reporting.explain import VISIBLE, GradedTest
@@ -115,7 +115,7 @@ def account_of(grade: Grade, lab: Lab, name: str, mark: Mark | None) -> Account:
         title=lab.title,
         score=grade.score,
         max_score=grade.max_score,
-        mark="" if mark is None else plain(mark.total),
+        mark="" if mark is None else mark.text,
         lines=() if mark is None else tuple(mark.lines()),
         fault=grade.fault or "",
         remarks=grade.remarks,

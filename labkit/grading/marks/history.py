@@ -13,12 +13,16 @@ from typing import Any
 
 from labkit.grading.grade import Grade, Key
 from labkit.grading.ledger import Ledger
+from labkit.grading.marks.extensions import EXCUSED
 from labkit.grading.marks.late import LateRule, read_rule
 from labkit.grading.marks.mark import Mark, plain
+from labkit.grading.marks.students import Identity
 
 # The kinds of the notes in a ledger.
 RULE, TIME, MARK = "late", "time", "mark"
 _MOST_TESTS = 4
+# Ledgers of earlier versions lack these.
+_OPTIONAL = ("days", "is_excused", "name", "email")
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,9 @@ class LastMark:
         late: the points taken off for being late.
         by_hand: the points given by hand.
         total: the mark.
+        days: the late days that the student used.
+        is_excused: whether the lab does not count for the student.
+        name, email: as in the roster of the grading, or "".
     """
 
     key: Key
@@ -38,23 +45,41 @@ class LastMark:
     late: Decimal
     by_hand: Decimal
     total: Decimal
+    days: int = 0
+    is_excused: bool = False
+    name: str = ""
+    email: str = ""
 
     @classmethod
-    def of(cls, grade: Grade, mark: Mark) -> "LastMark":
+    def of(cls, grade: Grade, mark: Mark, name: str, email: str) -> "LastMark":
         """Return the mark of a grade for a ledger."""
-        return cls(grade.key, grade.score, mark.late, mark.by_hand, mark.total)
+        amounts = mark.late, mark.by_hand, mark.total
+        return cls(grade.key, grade.score, *amounts, mark.days, mark.is_excused, name, email)
+
+    @property
+    def text(self) -> str:
+        """The mark for people."""
+        return EXCUSED if self.is_excused else plain(self.total)
+
+    def identity(self, entry: str) -> Identity:
+        """Return the student of the mark, whose entry had this name."""
+        return Identity(entry, self.name, self.email)
 
     def to_json(self) -> dict[str, Any]:
         """Return the mark in the form for a ledger."""
         amounts = {"late": self.late, "by_hand": self.by_hand, "total": self.total}
-        return {"key": [*self.key], "score": self.score, **{n: str(a) for n, a in amounts.items()}}
+        rest = {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name)}
+        numbers = {name: str(amount) for name, amount in amounts.items()}
+        return {"key": [*self.key], "score": self.score, **numbers, **rest}
 
     @classmethod
     def from_json(cls, note: Mapping[str, Any]) -> "LastMark":
         """Return the mark whose `to_json` is in this note."""
         submission, lab, assignment, mode = note["key"]
         late, by_hand, total = (Decimal(note[name]) for name in ("late", "by_hand", "total"))
-        return cls((submission, lab, assignment, mode), note["score"], late, by_hand, total)
+        rest = {name: note[name] for name in _OPTIONAL if name in note}
+        key = submission, lab, assignment, mode
+        return cls(key, note["score"], late, by_hand, total, **rest)
 
 
 def last_rule(book: Ledger, lab: str) -> LateRule | None:
@@ -89,9 +114,13 @@ def keep_times(book: Ledger, lab: str, times: Iterable[tuple[str, datetime, str]
 
 
 def last_marks(book: Ledger, lab: str) -> dict[str, LastMark]:
-    """Return by the name of an entry the mark of the last grading of a lab."""
-    notes = (note for note in book.notes(MARK) if note["lab"] == lab)
-    return {note["student"]: LastMark.from_json(note) for note in notes}
+    """Return by the name of an entry the mark of the last grading of a lab, the latest last."""
+    marks: dict[str, LastMark] = {}
+    for note in book.notes(MARK):
+        if note["lab"] == lab:
+            marks.pop(note["student"], None)
+            marks[note["student"]] = LastMark.from_json(note)
+    return marks
 
 
 def keep_mark(book: Ledger, lab: str, entry: str, mark: LastMark) -> None:
@@ -107,9 +136,9 @@ def change(book: Ledger, old: LastMark, new: LastMark, grade: Grade) -> str:
         old, new: the marks.
         grade: the new grade.
     """
-    if old.total == new.total:
+    if old.text == new.text:
         return ""
-    return f"{plain(old.total)} -> {plain(new.total)}: {'; '.join(_reasons(book, old, new, grade))}"
+    return f"{old.text} -> {new.text}: {'; '.join(_reasons(book, old, new, grade))}"
 
 
 def _reasons(book: Ledger, old: LastMark, new: LastMark, grade: Grade) -> Iterator[str]:
@@ -120,6 +149,8 @@ def _reasons(book: Ledger, old: LastMark, new: LastMark, grade: Grade) -> Iterat
         yield f"taken off for being late {plain(old.late)} -> {plain(new.late)}"
     if old.by_hand != new.by_hand:
         yield f"points by hand {plain(old.by_hand)} -> {plain(new.by_hand)}"
+    if old.is_excused != new.is_excused:
+        yield "excused" if new.is_excused else "no longer excused"
 
 
 def _cause(old: Key, new: Key) -> str:

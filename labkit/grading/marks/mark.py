@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from labkit.grading.marks.extensions import EXCUSED, Extension
 from labkit.grading.marks.given_points import Adjustment
+from labkit.running.reporting.showing import counted
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,9 @@ class Mark:
         late: the points taken off for being late.
         adjustments: points given by hand.
         first, last, email: as in the roster.
-        submitted, due: times in ISO 8601, or "".
+        submitted, due: times in ISO 8601, or "". `due` is the student's own due time.
+        extension: the student's extension or excuse, or None.
+        days: the late days that the student used.
     """
 
     student: str
@@ -36,10 +40,19 @@ class Mark:
     email: str = ""
     submitted: str = ""
     due: str = ""
+    extension: Extension | None = None
+    days: int = 0
+
+    @property
+    def is_excused(self) -> bool:
+        """Whether the lab does not count for the student."""
+        return self.extension is not None and self.extension.is_excuse
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything to mark: a score, or points by hand."""
+        """Whether there is anything to mark, a score or points by hand, and no excuse."""
+        if self.is_excused:
+            return False
         return self.score is not None or any(adjustment.points for adjustment in self.adjustments)
 
     @property
@@ -57,11 +70,18 @@ class Mark:
         worked = max(Decimal(self.score or 0) - self.late, Decimal(0))
         return max(worked + self.by_hand, Decimal(0))
 
+    @property
+    def text(self) -> str:
+        """The mark for people."""
+        return EXCUSED if self.is_excused else plain(self.total)
+
     def lines(self) -> list[str]:
         """Return the sum that makes the mark, a line per part, for people.
 
         If the mark is only the score, this is one line.
         """
+        if self.extension is not None and self.is_excused:
+            return [f"{EXCUSED}: {self.extension.reason}".removesuffix(": ")]
         score = "nothing handed in" if self.score is None else f"{self.score} for the tests"
         lines = [score]
         if self.late:
@@ -74,6 +94,10 @@ class Mark:
             for adjustment in self.adjustments
             if adjustment.points
         ]
+        if self.extension is not None and self.due:
+            lines.append(f"due {self.due}: {self.extension.reason}".removesuffix(": "))
+        if self.days:
+            lines.append(f"{counted(self.days, 'late day')} used")
         return lines
 
     def to_json(self) -> dict[str, Any]:
@@ -89,6 +113,12 @@ class Mark:
                 for adjustment in self.adjustments
             ],
             "mark": number(self.total) if self.exists else None,
+            **({"late_days": self.days} if self.days else {}),
+            **(
+                {}
+                if self.extension is None
+                else {"extension": self.extension.text, "extension_reason": self.extension.reason}
+            ),
         }
 
 

@@ -42,6 +42,19 @@ class Student:
         return own if person is None or own else person.email or min(person.keys, default=person.id)
 
 
+class Identity(NamedTuple):
+    """A student in another grading, whose entry may have another name there.
+
+    Attributes:
+        entry: the name in the grade.
+        name, email: as in that grading's roster, or "".
+    """
+
+    entry: str
+    name: str = ""
+    email: str = ""
+
+
 class Students:
     """All students of a grading.
 
@@ -86,6 +99,20 @@ class Students:
         """
         place = self._index.find(text, f"{where}: {text!r}", lambda n: repr(self.all[n].name))
         return None if place is None else self.all[place]
+
+    def identified(self, identity: Identity, where: str) -> Student | None:
+        """Return the student of another grading, or None.
+
+        Moodle has other numbers in each assignment, so there the email and the name decide.
+
+        Raises:
+            UsageError: the name fits several students.
+        """
+        parts = read_entry_name(identity.entry)
+        by_name = (identity.name or parts.name) if parts.platform != "canvas" else ""
+        texts = (identity.email, identity.entry, by_name)
+        matches = (self.find(text, where) for text in texts if text)
+        return next((student for student in matches if student is not None), None)
 
 
 def places_of(entries: Iterable[str], roster: Roster | None) -> dict[str, int | None]:

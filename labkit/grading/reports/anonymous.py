@@ -102,7 +102,18 @@ class Pseudonyms:
             for adjustment in mark.adjustments
         )
         name = self.names[student]
-        return replace(mark, student=name, first="", last="", email="", adjustments=adjustments)
+        extension = mark.extension and replace(
+            mark.extension, reason=self.text(mark.extension.reason, student)
+        )
+        return replace(
+            mark,
+            student=name,
+            first="",
+            last="",
+            email="",
+            adjustments=adjustments,
+            extension=extension,
+        )
 
     def source(self, data: bytes, entry: str) -> bytes:
         """Return the source of an entry's student without names."""

@@ -11,8 +11,9 @@ from pathlib import Path
 from labkit.course.lab import Lab, find_labs
 from labkit.errors import UsageError
 from labkit.grading.grade import Grade
+from labkit.grading.marks.inputs import read_markings
 from labkit.grading.marks.mark import Mark
-from labkit.grading.marks.marking import Marking, read_markings
+from labkit.grading.marks.marking import Marking
 from labkit.grading.marks.students import Student, listed
 from labkit.grading.reading.inputs import collect
 from labkit.grading.reading.one_student import Course
@@ -81,7 +82,7 @@ class ReportInputs:
             by_name = entries.setdefault(submission.lab, {})
             by_name[one_line(submission.student)] = submission.digest
         self._ledger = options.marks.ledger
-        self._markings = read_markings(options.marks, entries)
+        self._markings = read_markings(options.marks, entries, find_labs(root))
         for option, path in (("--canvas", options.canvas), ("--moodle", options.moodle)):
             if path is not None and len(entries) > 1:
                 raise UsageError(f"{option} is for one lab at a time; name the lab, as --lab 03")

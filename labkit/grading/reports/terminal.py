@@ -69,7 +69,7 @@ def _print_grade(console: Console, grade: Grade, lab: Lab, marks: Marks | None) 
         print_wrapped(console, "looks like: ", symptom)
     print_score(console, grade.score, grade.max_score)
     if mark := (marks or {}).get(key):
-        print_wrapped(console, "mark        ", f"{plain(mark.total)} = {'; '.join(mark.lines())}")
+        print_wrapped(console, "mark        ", f"{mark.text} = {'; '.join(mark.lines())}")
 
 
 def _print_table(
@@ -109,7 +109,7 @@ def _mark_cells(mark: Mark | None) -> list[str]:
     if mark is None:
         return ["", "", ""]
     late, by_hand = (plain(points) if points else "" for points in (-mark.late, mark.by_hand))
-    return [late, by_hand, plain(mark.total)]
+    return [late, by_hand, mark.text]
 
 
 def _summary(grades: Sequence[Grade]) -> list[str]:
