@@ -23,7 +23,7 @@ processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))
 check test: export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: help lab progress hint show predict race solution watch reset demo serve stream tokenizer bundle reference bug test \
-	grade student-edition site gradescope classroom50 check soak bench oracles pythons upstream matrix lock
+	grade term student-edition site gradescope classroom50 check soak bench oracles pythons upstream matrix lock
 
 help:
 	@echo "For students"
@@ -49,6 +49,7 @@ help:
 	@echo "  make reference N=03    the lab's tests on the reference solution"
 	@echo "  make bug N=03          the lab's known bugs;  B=NAME  runs the tests on one"
 	@echo "  make grade ARGS='PATH' grade submissions in a sandbox; ARGS=--help for more"
+	@echo "  make term ARGS=--help  the marks of several labs side by side, from their ledgers"
 	@echo "  make student-edition OUT=FOLDER   the course without solutions, to hand out"
 	@echo "  make site              the course as a site, labs included; ARGS=--serve shows it (needs node)"
 	@echo "  make gradescope N=03   the autograder zip of a lab for Gradescope"
@@ -134,6 +135,10 @@ bug:
 grade:
 	$(setup) core
 	@$(labkit) grade $(ARGS)
+
+term:
+	$(setup) core
+	@$(labkit) term $(ARGS)
 
 student-edition:
 	$(setup) core

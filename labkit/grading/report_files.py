@@ -37,7 +37,7 @@ def check(options: ReportOptions, paths: Sequence[Path]) -> None:
     """
     _check_together(options)
     for path in options.files.values():
-        _check_file(path)
+        check_file(path)
     if options.feedback is not None:
         check_place(options.feedback)
         _try_to_write(options.feedback.resolve().parent, f"write {options.feedback.name} to it")
@@ -94,14 +94,14 @@ def write(options: ReportOptions, content: ReportContent, labs: Sequence[Lab]) -
     """
     grades = content.grades
     if options.json is not None:
-        _write(options.json, report_json(grades, content.listed_marks))
+        write_file(options.json, report_json(grades, content.listed_marks))
         yield options.json
     if options.csv is not None:
         of_grades = (content.marks[grade.student, grade.lab] for grade in grades)
-        _write(options.csv, nbgrader_csv([*of_grades, *content.others], grades))
+        write_file(options.csv, nbgrader_csv([*of_grades, *content.others], grades))
         yield options.csv
     if options.junit is not None:
-        _write(options.junit, report_junit(grades))
+        write_file(options.junit, report_junit(grades))
         yield options.junit
     yield from _write_on_the_class(options, content, labs)
     yield from _write_for_platforms(options, content, labs)
@@ -126,7 +126,7 @@ def _write_on_the_class(
         yield options.projector
     if options.pairs is not None:
         is_json = options.pairs.suffix.lower() == ".json"
-        _write(options.pairs, (pairs_json if is_json else pairs_csv)(similar))
+        write_file(options.pairs, (pairs_json if is_json else pairs_csv)(similar))
         yield options.pairs
 
 
@@ -138,7 +138,7 @@ def _write_for_platforms(
     for path, gradebook in ((options.canvas, canvas_csv), (options.moodle, moodle_csv)):
         if path is not None:
             ((marking, marks),) = content.by_student
-            _write(path, gradebook(marking, marks, by_name[marking.lab]))
+            write_file(path, gradebook(marking, marks, by_name[marking.lab]))
             yield path
     if options.feedback is not None:
         from labkit.grading.feedback.write import write_feedback
@@ -147,7 +147,7 @@ def _write_for_platforms(
         yield options.feedback
     if options.anonymous_key is not None:
         rows = [f"{name},{_quoted(who)}\n" for name, who in content.key.items()]
-        _write(options.anonymous_key, "pseudonym,student\n" + "".join(rows), mode=0o600)
+        write_file(options.anonymous_key, "pseudonym,student\n" + "".join(rows), mode=0o600)
         yield options.anonymous_key
 
 
@@ -155,7 +155,7 @@ def _quoted(text: str) -> str:
     return '"' + inert(text).replace('"', '""') + '"'
 
 
-def _write(path: Path, text: str, mode: int = 0o644) -> None:
+def write_file(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace a file in one step, so that no reader sees half of it; write to a device directly."""
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
@@ -178,7 +178,13 @@ def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _check_file(path: Path) -> None:
+def check_file(path: Path) -> None:
+    """Check that a report can be written to a place.
+
+    Raises:
+        UsageError: it cannot be written; the message says what to do.
+        InfrastructureError: the disk is full.
+    """
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():

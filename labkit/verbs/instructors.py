@@ -28,6 +28,8 @@ TABLE = Table("For instructors", "grade submissions.zip --lab 03 --csv grades.cs
     "bug": ("list a lab's known bugs, or run its tests on one", here(_bug, add_lab, _BUG)),
     "grade": ("grade submissions in a sandbox: one file or a whole cohort",
               "labkit.grading.command"),
+    "term": ("write the marks of several labs side by side, from their ledgers",
+             "labkit.grading.term.command"),
     "student-edition": ("write the course without solutions, to hand out",
                         "labkit.publish.student_edition"),
     "site": ("write the course as a static site, with a bench on each lab's page; or serve it",

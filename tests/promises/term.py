@@ -14,7 +14,8 @@ from pathlib import Path
 PAGES = ("INSTRUCTORS.md", "labkit/grading/FORMATS.md")
 TEXT = "".join(Path(name).read_text(encoding="utf-8") for name in PAGES)
 LISTS = {"student,id,name,email": "roster.csv", "student,submitted_at": "times.csv",
-         "student,points,reason": "points.csv"}  # fmt: skip
+         "student,points,reason": "points.csv",
+         "student,lab,extension,reason": "extensions.csv"}  # fmt: skip
 
 
 def main(number):

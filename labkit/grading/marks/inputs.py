@@ -251,10 +251,10 @@ def _merged(
     of_ledger: tuple[Mapping[str, Value], Callable[[Value], bool]],
     sources: tuple[Path | None, Path | None, str],
 ) -> dict[Student, Value]:
-    """Return values by student; a value of the file comes before one of the ledger.
+    """Return values by student; the file's replaces the ledger's.
 
     Args:
-        marking: the marking; names that no student has become its warnings.
+        marking: the marking; names that no student has are added to its oddities.
         file_values: by the file's name of a student, the place and the value.
         of_ledger: by the name of a student, the value; and whether such a value matters.
         sources: the file, the ledger, and the name of the values.

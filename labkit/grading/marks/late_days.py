@@ -1,8 +1,8 @@
 """Late days: each student may hand in so many days late over the term, for no points.
 
-A late day moves a student's due time by 24 hours. Days are used by themselves, the lab that was due
-first comes first, and only as far as they lower the penalty: they do not help a student whose work
-is later than the days last, and whose penalty is the most that the rule takes.
+A late day moves a student's due time by 24 hours. Days are used by themselves, for the lab that was
+due first before the others, and only as far as they lower the penalty: if a student's penalty is
+the most that the rule takes, with the remaining days and without, no day is used.
 
 The ledgers of the term's other labs have the days that are used there. A ledger keeps the budget
 and those days, so a regrade needs neither.
@@ -89,7 +89,7 @@ def used_before(due: Due, books: Iterable[Ledger]) -> tuple[tuple[str, Identity,
 
 def latest(book: Ledger, lab: str) -> list[tuple[Identity, LastMark]]:
     """Return the marks of a lab, the latest last: of each student's entries only the last."""
-    marks = {}
+    marks: dict[str, tuple[Identity, LastMark]] = {}
     for entry, mark in last_marks(book, lab).items():
         parts, identity = read_entry_name(entry), mark.identity(entry)
         name = parts.id or identity.email or parts.name

@@ -19,6 +19,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
@@ -26,7 +27,7 @@ from labkit.grading.grade import Grade
 from labkit.grading.marks.csv_files import inert, title_of
 from labkit.grading.marks.mark import Mark, plain
 from labkit.grading.marks.marking import Marking
-from labkit.grading.marks.roster import Roster
+from labkit.grading.marks.roster import Person, Roster
 from labkit.grading.marks.students import Student
 from labkit.grading.reports.fitting import line
 from labkit.grading.reports.statistics import score_in
@@ -68,6 +69,8 @@ _TASK = "task "
 _POINTS_POSSIBLE = "    Points Possible"
 # The limit of spreadsheets.
 _LONGEST_CELL = 32_000
+# How Canvas writes that a student is excused from an assignment.
+_EXCUSED = "EX"
 
 
 def nbgrader_csv(marks: Iterable[Mark], grades: Iterable[Grade] = ()) -> str:
@@ -85,7 +88,7 @@ def nbgrader_csv(marks: Iterable[Mark], grades: Iterable[Grade] = ()) -> str:
     titles = dict.fromkeys(title for own in points.values() for title in own)
     # Several labs have a task 1, so its column is beside those of the other tasks.
     titles_in_order = sorted(titles, key=lambda title: not title.startswith(_TASK))
-    return _csv(
+    return csv_text(
         [*_NBGRADER, *map(_name, titles_in_order)],
         [
             [cell(mark) for cell in _NBGRADER.values()]
@@ -122,15 +125,39 @@ def check_roster(option: str, roster: Roster | None) -> None:
         raise UsageError(f"{option} needs --roster FILE with the export of {exports[option]}")
 
 
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of marks in a platform's gradebook.
+
+    Attributes:
+        title: the title.
+        most: the points possible.
+        cells: by the line of the roster; an excused student's cell is empty. Students without a mark
+            have none.
+    """
+
+    title: str
+    most: str
+    cells: Mapping[Person | None, str]
+
+
 def canvas_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str:
     """Return marks as Canvas's gradebook imports them."""
-    roster = _roster(marking)
-    column = _lab_column(roster, lab)
+    return canvas_columns(_roster(marking), [_column(marking, marks, lab)])
+
+
+def canvas_columns(roster: Roster, columns: Sequence[Column]) -> str:
+    """Return columns of marks as Canvas's gradebook imports them."""
     titles = [title for title in roster.table.titles if title_of(title) in _CANVAS]
-    rows = [[_POINTS_POSSIBLE, *[""] * (len(titles) - 1), str(_most(marks))]]
+    columns = [
+        replace(column, cells={who: cell or _EXCUSED for who, cell in column.cells.items()})
+        for column in columns
+    ]
+    most = [column.most for column in columns]
+    rows = [[_POINTS_POSSIBLE, *[""] * (len(titles) - 1), *most]]
     if title_of(titles[0]) not in ("student", "lastname"):
         rows = []
-    return _csv([*titles, column], rows + _rows(marking, marks, titles, column))
+    return _with_columns(roster, titles, rows, columns)
 
 
 def moodle_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str:
@@ -141,13 +168,26 @@ def moodle_csv(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> str
         place = [*map(title_of, titles)].index("grade")
         rows = []
         for student in _listed(marking):
-            cells = _cells(student, titles)
+            cells = _cells(student.person, titles)
             cells[place] = _points(marks.get(student)) or cells[place]
             rows.append(cells)
-        return _csv(titles, rows)
+        return csv_text(titles, rows)
+    return moodle_columns(roster, [_column(marking, marks, lab)])
+
+
+def moodle_columns(roster: Roster, columns: Sequence[Column]) -> str:
+    """Return columns of marks as Moodle's gradebook imports them."""
     titles = [title for title in roster.table.titles if title_of(title) in _MOODLE]
-    column = _lab_column(roster, lab)
-    return _csv([*titles, column], _rows(marking, marks, titles, column))
+    return _with_columns(roster, titles, [], columns)
+
+
+def _column(marking: Marking, marks: Mapping[Student, Mark], lab: Lab) -> Column:
+    cells = {
+        student.person: _points(mark)
+        for student, mark in marks.items()
+        if mark.exists or mark.is_excused
+    }
+    return Column(lab_column(_roster(marking), lab), str(_most(marks)), cells)
 
 
 def _roster(marking: Marking) -> Roster:
@@ -160,22 +200,25 @@ def _listed(marking: Marking) -> list[Student]:
     return [student for student in marking.students.all if student.person is not None]
 
 
-def _rows(
-    marking: Marking, marks: Mapping[Student, Mark], titles: list[str], column: str
-) -> list[list[str]]:
-    """Return a row for each student of the roster: some cells of its line, and the mark or, without
-    a mark, the cell of the lab's column.
+def _with_columns(
+    roster: Roster, titles: list[str], rows: list[list[str]], columns: Sequence[Column]
+) -> str:
+    """Return rows, and a row for each student of the roster: some cells of its line, and the marks.
+
+    Without a mark, a cell is that of the roster's column, if there is one: an empty cell would
+    delete what the platform has.
     """
-    rows = []
-    for student in _listed(marking):
-        *cells, present = _cells(student, [*titles, column])
-        rows.append([*cells, _points(marks.get(student)) or present])
-    return rows
+    own = [column.title for column in columns]
+    for person in roster.people:
+        present = dict(zip(own, _cells(person, own), strict=True))
+        marks = [column.cells.get(person, present[column.title]) for column in columns]
+        rows.append([*_cells(person, titles), *marks])
+    return csv_text([*titles, *own], rows)
 
 
-def _cells(student: Student, titles: list[str]) -> list[str]:
+def _cells(person: Person | None, titles: list[str]) -> list[str]:
     """Return a line of the roster unchanged, except that names cannot be formulas."""
-    row = student.person.row.cells if student.person is not None else {}
+    row = person.row.cells if person is not None else {}
     cells = []
     for title in map(title_of, titles):
         cell = row.get(title, "")
@@ -192,7 +235,7 @@ def _most(marks: Mapping[Student, Mark]) -> int:
     return max((mark.max_score for mark in marks.values()), default=0)
 
 
-def _lab_column(roster: Roster, lab: Lab) -> str:
+def lab_column(roster: Roster, lab: Lab) -> str:
     """Return the title of the roster that names the lab, if only one does, else the short name."""
     own = re.compile(rf"(?<![a-z])lab[-_ ]?0*{int(lab.number)}(?![0-9])", re.IGNORECASE)
     matches = [title for title in roster.table.titles if own.search(title)]
@@ -200,7 +243,8 @@ def _lab_column(roster: Roster, lab: Lab) -> str:
     return real[0] if len(real) == 1 else lab.label
 
 
-def _csv(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def csv_text(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as CSV."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(titles)
