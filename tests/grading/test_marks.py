@@ -599,7 +599,7 @@ def test_late_days_of_other_ledgers_count_by_the_order_of_due_times(file, tmp_pa
     assert again == ([(2, 80), (0, 80)], ["ada: 70 -> 80: taken off for being late 10 -> 0"])
     # Files that were handed in again have another name, and are one submission all the same.
     names[first][0] = "ada_7_9_starter-1"
-    assert marked(first, 3, late_days=3)[0] == [(3, 80), (0, 80)]
+    assert marked(first, 3, **both)[0] == [(3, 80), (0, 80)]
     assert marked(second, **both)[0] == [(0, 60), (0, 80)]
     with pytest.raises(UsageError, match="there is no such ledger"):
         marked(second, late_days=3, term=[tmp_path / "none"])
