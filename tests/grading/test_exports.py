@@ -22,7 +22,8 @@ from labkit.cli import main
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.errors import UsageError
 from labkit.grading.marks.by_student import by_student
-from labkit.grading.marks.marking import MarkOptions, read_markings
+from labkit.grading.marks.inputs import read_markings
+from labkit.grading.marks.marking import MarkOptions
 from labkit.grading.reading.bundles import packed
 from labkit.grading.reading.inputs import collect
 from labkit.grading.reading.one_student import Course

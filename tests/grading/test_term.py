@@ -159,11 +159,11 @@ def ledgers(tmp_path):
     return [tmp_path / f"{lab.label}.ledger" for lab in LABS[:2]]
 
 
-def test_gradebooks_leave_cells_empty_and_the_page_says_why(tmp_path, ledgers, capsys):
+def test_gradebooks_delete_no_mark_and_the_page_says_why(tmp_path, ledgers, capsys):
     roster = tmp_path / "roster.csv"
     roster.write_text(
         f"Student,ID,SIS Login ID,Section,Lab {LABS[1].number} (7)\n"
-        + "".join(f"{name},{n},{name},A,\n" for n, name in enumerate(["ada", "bob", "cy", "eve"]))
+        + "ada,0,ada,A,\nbob,1,bob,A,12\ncy,2,cy,A,33\neve,3,eve,A,\n"
     )
     files = {kind: tmp_path / f"out.{kind}" for kind in ("canvas", "html", "csv")}
     options = [word for kind, path in files.items() for word in (f"--{kind}", path)]
@@ -173,8 +173,8 @@ def test_gradebooks_leave_cells_empty_and_the_page_says_why(tmp_path, ledgers, c
     assert [*csv.reader(files["canvas"].open())][1:] == [
         ["    Points Possible", "", "", "", "100", "100", "100"],
         ["ada", "0", "ada", "A", "80", "90", "85"],
-        ["bob", "1", "bob", "A", "50", "", "25"],
-        ["cy", "2", "cy", "A", "60", "", "60"],
+        ["bob", "1", "bob", "A", "50", "12", "25"],
+        ["cy", "2", "cy", "A", "60", "EX", "60"],
         ["eve", "3", "eve", "A", "", "5", "2.5"],
     ]
     page = files["html"].read_text()

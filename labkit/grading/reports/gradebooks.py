@@ -132,8 +132,8 @@ class Column:
     Attributes:
         title: the title.
         most: the points possible.
-        cells: by the line of the roster; an excused student's cell is empty. Students without a mark
-            have none.
+        cells: by the line of the roster; an excused student's cell is empty. Other students without
+            a mark have none.
     """
 
     title: str
@@ -206,7 +206,7 @@ def _with_columns(
     """Return rows, and a row for each student of the roster: some cells of its line, and the marks.
 
     Without a mark, a cell is that of the roster's column, if there is one: an empty cell would
-    delete what the platform has.
+    delete the platform's mark.
     """
     own = [column.title for column in columns]
     for person in roster.people:
