@@ -207,9 +207,9 @@ def test_the_count_is_the_same_here_and_behind_the_pipe_however_much_is_asked_ah
     names = {}
     exec(IMPLEMENTATION, names)
     here = Make(Target("lab-90-x", 1, "", ("Growing",)), SimpleNamespace(**names))
-    proxies = Proxies(Parts(names.__getitem__, ["Growing"]).answer)
+    ask = Parts(names.__getitem__, ["Growing"]).answer
     totals = []
-    for make in (lambda: here, lambda: MakeElsewhere(proxies)):
+    for make in (lambda: here, lambda: MakeElsewhere(Proxies(ask))):
         for seed in (*range(20), *reversed(range(20))):
             with WORK.counted():
                 drive(make(), random.Random(seed), breaks)
