@@ -70,14 +70,14 @@ def attempts_score_as_recorded(root: Path, labs: list[Lab]) -> Iterator[Finding]
         faults, sources = [], []
         folder = folder_of(root, lab)
         try:
-            attempts = _read(folder)
+            attempts = read_attempts(folder)
             faults += _incomplete(folder, lab, attempts)
         except LabFolderError as error:
             attempts = []
             faults.append(str(error).replace(f"{folder}/", ""))
         for attempt in attempts:
             try:
-                sources.append((lab, attempt, _source(folder, attempt)))
+                sources.append((lab, attempt, source_of(folder, attempt)))
             except LabFolderError as error:
                 faults.append(str(error))
         yield from (Finding(f"{FOLDER}/{lab.number}", fault) for fault in faults)
@@ -104,7 +104,7 @@ def _differences(attempt: Attempt, outcome: Outcome) -> Iterator[str]:
             yield f"{what} is {seen!r}; attempts.toml says {on_record!r}"
 
 
-def _source(folder: Path, attempt: Attempt) -> bytes:
+def source_of(folder: Path, attempt: Attempt) -> bytes:
     """Return the source of an attempt.
 
     Raises:
@@ -130,7 +130,12 @@ def _written(path: Path, source: bytes) -> str:
     return str(path)
 
 
-def _read(folder: Path) -> list[Attempt]:
+def read_attempts(folder: Path) -> list[Attempt]:
+    """Return the attempts on record in a folder.
+
+    Raises:
+        LabFolderError: there is no attempts.toml, or it is not as it must be.
+    """
     file = folder / "attempts.toml"
     return [
         build(Attempt, row, file, edit=lambda rows: tuple(build(Edit, row, file) for row in rows))

@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from labkit.course.lab import Lab, find_labs
-from labkit.gates.attempts import _read, _source, folder_of
+from labkit.gates.attempts import folder_of, read_attempts, source_of
 
 ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 120
@@ -34,9 +34,9 @@ def implementations(lab: Lab, scratch: Path, first: int | None) -> Iterator[tupl
     for bug in lab.bugs[:first]:
         yield f"bug {bug.name}", f"bug:{bug.name}"
     folder = folder_of(ROOT, lab)
-    for attempt in _read(folder)[:first]:
+    for attempt in read_attempts(folder)[:first]:
         path = scratch / f"{lab.number}-{attempt.file}"
-        path.write_bytes(_source(folder, attempt))
+        path.write_bytes(source_of(folder, attempt))
         yield attempt.file, str(path)
 
 
