@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
     """Record the first failing case and show it.
 
     Returns:
-        0, 1 if there is nothing to show, or 2 for a usage error of pytest.
+        0; 1 if tests fail and there is no step to show; 2 for a usage error of pytest.
 
     Raises:
         UsageError: the lab has no such task or test, or is a hunt.
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
         return 2
     if failing.result is None:
         print(_why_not(lab, failing))
-        return 1
+        return int(failing.run is None or any(failing.run.failed()))
     recording = recording_of(failing)
     if args.json is not None:
         text = json.dumps(recording.as_dict(), ensure_ascii=True, indent=1)
