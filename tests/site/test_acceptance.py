@@ -65,9 +65,7 @@ def told(report):
     """
     lines = [line for line in report.splitlines() if not re.match(r"  file |[.F]+ +\[", line)]
     words = " ".join(" ".join(lines).split())
-    late = (
-        r"(did not end within its time limit|made [\d,]+ of .*?); it was at line .*?(\. Is there)"
-    )
+    late = r"(did not end within its time limit|made [\d,]+ of ).*?(\. Is there)"
     return re.sub(late, r"is late\2", words).split(". ")
 
 
