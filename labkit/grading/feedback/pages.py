@@ -5,10 +5,10 @@ from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
 from labkit.grading.feedback.account import Account
+from labkit.grading.reports.page import environment_of
 from labkit.running.reporting.explain import WIDTH
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -18,16 +18,9 @@ class Pages:
     """Makes pages; equal accounts make equal bytes."""
 
     def __init__(self) -> None:
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(_TEMPLATES),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
         self._style = (_TEMPLATES / "feedback.css").read_text(encoding="utf-8")
         self._hash = b64encode(sha256(self._style.encode()).digest()).decode()
-        self._template = environment.get_template("feedback.html.j2")
+        self._template = environment_of(_TEMPLATES).get_template("feedback.html.j2")
 
     def html(self, account: Account) -> str:
         """Return the page. It runs nothing and loads nothing, whatever texts are in it."""

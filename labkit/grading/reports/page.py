@@ -22,13 +22,7 @@ def page(name: str, **values: Any) -> bytes:
             one, have the same name.
         values: the values of the template.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = environment_of(_TEMPLATES)
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "ensure_ascii": False}
     for kind, suffix in (("style", "css"), ("script", "js")):
         path = _TEMPLATES / f"{name}.{suffix}"
@@ -36,6 +30,17 @@ def page(name: str, **values: Any) -> bytes:
         values |= {kind: Markup(text), f"{kind}_hash": _digest(text)}
     text = environment.get_template(f"{name}.html.j2").render(values)
     return text.encode("utf-8", "backslashreplace")
+
+
+def environment_of(folder: Path) -> jinja2.Environment:
+    """Return the environment of the page templates in a folder; it escapes all values."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def _digest(text: str) -> str:

@@ -105,19 +105,14 @@ def _run(args: argparse.Namespace, root: Path) -> int:
 
 
 def _page(term: "Term", rows: "Sequence[Row]", args: argparse.Namespace) -> str:
-    import jinja2
+    # Templates take long to import.
+    from labkit.grading.reports.page import environment_of
 
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).resolve().parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     rule = f"Weights: {args.weights}." if args.weights else "All labs weigh the same."
     if args.drop:
         rule += f" Lowest labs that are dropped: {args.drop}."
-    page = environment.get_template("term.html.j2")
+    templates = Path(__file__).resolve().parent / "templates"
+    page = environment_of(templates).get_template("term.html.j2")
     return page.render(rows=rows, labs=term.labs, days=term.days, rule=rule) + "\n"
 
 
