@@ -60,7 +60,7 @@ class Sources:
     """The sources for a worker: see `labkit.isolation.worker.Modules`.
 
     Attributes:
-        are_checked: whether the imports of these sources have been checked before.
+        code: the main source as code, its imports checked; b"" if it has not been compiled.
     """
 
     main: str
@@ -68,13 +68,13 @@ class Sources:
     parts: dict[str, str] = field(default_factory=dict)
     elsewhere: list[str] = field(default_factory=list)
     given: Given = field(default_factory=Given)
-    are_checked: bool = False
+    code: bytes = b""
 
     @property
     def request(self) -> tuple[Any, ...]:
         """The arguments of a worker's `load`."""
         facts = self.main, self.modules, self.parts, self.elsewhere
-        return *facts, tuple(self.given), self.are_checked
+        return *facts, tuple(self.given), self.code
 
 
 class Host:
@@ -181,6 +181,24 @@ class Host:
         self._imported = True
         self._measure(self._limit)
         return None
+
+    def compile(self) -> bytes:
+        """Return the main source as code, for `Sources.code`, before any of it has run.
+
+        It is b"" if the source cannot be compiled, which `load` explains.
+
+        Raises:
+            InfrastructureError: no worker can be started.
+            WorkerError: there is no answer.
+        """
+        if self._worker is None:
+            self._worker = self._start()
+        self._measure(_IMPORT_LIMIT)
+        (code,) = self._ask("compile", *self._sources.request)
+        self._meter.end()
+        if type(code) is not bytes:
+            raise self._broken("bytes were expected")
+        return code
 
     def _load_request(self) -> tuple[Any, ...]:
         """Return the request that has the sources imported."""

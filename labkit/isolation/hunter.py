@@ -182,9 +182,10 @@ class Hunter:
         Raises:
             LoadFailure: they cannot.
         """
-        host = Host(self._sandbox, self._sources)
+        host, code = Host(self._sandbox, self._sources), b""
         try:
             host.begin(self._fuse)
+            code = host.compile()
             failure = host.load()
         except WorkerError as error:
             failure = str(error)
@@ -192,9 +193,7 @@ class Hunter:
             host.close()
         if failure is not None:
             raise LoadFailure(failure)
-        # A source whose imports are forbidden fails before any of it has run, so the answer of this
-        # worker can be relied on so far.
-        self._sources = replace(self._sources, are_checked=True)
+        self._sources = replace(self._sources, code=code)
 
     def __call__(self, code: Code, tests: Sequence[str]) -> dict[str, Verdict]:
         """Run tests on an implementation."""

@@ -23,6 +23,7 @@ from labkit.errors import InfrastructureError
 _FREE = (range(65_536, 100_000), range(60_706, 61_184))
 _TRIES = 32
 _PROC = Path("/proc")
+_MOST_READ = 4096
 
 
 def free_users() -> Iterator[int]:
@@ -49,14 +50,12 @@ def is_taken(user: int, besides: int) -> bool:
     """
     word = str(user).encode()
     seen = False
-    for name in os.listdir(_PROC):
-        if not name.isdigit():
-            continue
+    for name in filter(str.isdigit, os.listdir(_PROC)):
         # A process may end meanwhile.
-        with suppress(OSError), open(_PROC / name / "status", "rb") as status:
-            users = next((line for line in status if line.startswith(b"Uid:")), b"")
+        with suppress(OSError), open(f"{_PROC}/{name}/status", "rb", buffering=0) as status:
+            _, _, rest = status.read(_MOST_READ).partition(b"\nUid:")
             seen = True
-            if word in users.split() and int(name) != besides:
+            if word in rest.partition(b"\n")[0].split() and int(name) != besides:
                 return True
     if not seen:
         raise InfrastructureError(

@@ -5,6 +5,7 @@ imported, nothing here can be relied on; the reader of the answers relies on not
 """
 
 import gc
+import marshal
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
@@ -18,6 +19,7 @@ from labkit.running.remote.parts import Parts
 from labkit.running.remote.proxies import MAKE, Ask, Make, Proxies
 from labkit.running.remote.wire import (
     HEAD,
+    MOST_BYTES,
     MOST_READ,
     PART,
     WireError,
@@ -26,10 +28,12 @@ from labkit.running.remote.wire import (
     unpack_calls,
     unpack_request,
 )
-from labkit.running.source import Given, load_given, load_source
+from labkit.running.source import Given, compile_source, load_given, load_source
 from labkit.running.trace import GIVEN_PREFIX, Call, Step, Trace
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
+# Sent as text, it takes twice as many in an answer.
+_MOST_BYTES_OF_CODE = MOST_BYTES >> 2
 
 
 def main(reader: int, writer: int) -> None:
@@ -101,14 +105,25 @@ class Server:
         self._run: Run | None = None
         self._answered = 0
 
+    def compile(self, main: str, sources: Any, *rest: Any) -> list[Any]:
+        """Check and compile the submission of a `load`; answer its code, or b"" if there is none.
+
+        A source of which only a huge code can be made is compiled in each worker.
+        """
+        shown, filename, data = sources[main]
+        _, _, given, _ = rest
+        try:
+            code = marshal.dumps(compile_source(data, shown, filename, Given(*given).modules))
+        except LoadFailure:
+            return [b""]
+        return [code if len(code) <= _MOST_BYTES_OF_CODE else b""]
+
     def load(
-        self, main: str, sources: Any, parts: Any, elsewhere: Any, given: Any, are_checked: bool
+        self, main: str, sources: Any, parts: Any, elsewhere: Any, given: Any, code: bytes
     ) -> list[Any]:
         """Import a submission; answer why the import failed, or None."""
         course = Given(*given)
-        self._modules = Modules(
-            main, sources, parts, elsewhere, course, self._ask_part, are_checked
-        )
+        self._modules = Modules(main, sources, parts, elsewhere, course, self._ask_part, code)
         self._parts = Parts(self._modules.resolve, parts)
         return [self._modules.load()]
 
@@ -185,7 +200,7 @@ class Modules:
         elsewhere: the classes that are in the other process.
         given: the objects that the course gives to the sources, besides Python's library.
         ask: sends a request to that process.
-        are_checked: whether the imports of the sources have been checked before.
+        code: the submission as code, its imports checked; b"" if it has not been compiled.
     """
 
     def __init__(
@@ -196,10 +211,10 @@ class Modules:
         elsewhere: list[str],
         given: Given,
         ask: Ask,
-        are_checked: bool = False,
+        code: bytes = b"",
     ) -> None:
         self._given = given
-        self._importable = None if are_checked else given.modules
+        self._code = code
         self._ask = ask
         self._proxies = Proxies(ask)
         self._elsewhere = elsewhere
@@ -249,9 +264,9 @@ class Modules:
         if key not in self._modules:
             shown, filename, data = self._sources[key]
             try:
-                self._modules[key] = load_source(
-                    data, shown, filename, f"under_test.{key}", self._importable
-                )
+                code = marshal.loads(self._code) if self._code and key == self._main else None
+                name, importable = f"under_test.{key}", self._given.modules
+                self._modules[key] = load_source(data, shown, filename, name, importable, code=code)
             except LoadFailure as error:
                 self._modules[key] = error
         module = self._modules[key]

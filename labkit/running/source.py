@@ -55,6 +55,7 @@ def load_source(
     name: str,
     importable: Collection[str] | None = GIVEN,
     rewrite: Rewrite | None = None,
+    code: CodeType | None = None,
 ) -> ModuleType:
     """Import `data` as module `name`.
 
@@ -66,13 +67,16 @@ def load_source(
         importable: the modules that it may import, besides Python's library; None if its imports
             have been checked.
         rewrite: changes the source, if its imports are checked; see `labkit.running.hunting`.
+        code: of the source, if it has been compiled before.
 
     Raises:
         LoadFailure: it does not parse, imports a forbidden module, or stops while imported.
     """
     module = ModuleType(name)
     module.__file__ = filename
-    _execute(module, data, shown, filename, importable, rewrite)
+    if code is None:
+        code = compile_source(data, shown, filename, importable, rewrite)
+    _execute(module, data, shown, filename, code)
     return module
 
 
@@ -88,15 +92,16 @@ def compile_source(
     data: bytes,
     shown: str,
     filename: str,
-    importable: Collection[str] = GIVEN,
+    importable: Collection[str] | None = GIVEN,
     rewrite: Rewrite | None = None,
-) -> None:
+) -> CodeType:
     """Check and compile `data`, so that `load_source` need not; take the same arguments.
 
     Raises:
         LoadFailure: it does not parse, or imports a forbidden module.
     """
-    _compiled(data, shown, filename, tuple(importable), rewrite)
+    may = None if importable is None else tuple(importable)
+    return _compiled(data, shown, filename, may, rewrite)
 
 
 def load_given(given: Given, name: str) -> ModuleType:
@@ -110,7 +115,8 @@ def load_given(given: Given, name: str) -> ModuleType:
     module = ModuleType(name)
     vars(module).update({"FILES": dict(given.files), _MARK: True})
     for shown, filename, data in given.programs:
-        _execute(module, data, shown, filename, (*given.modules, *_FOR_PROGRAMS))
+        code = compile_source(data, shown, filename, (*given.modules, *_FOR_PROGRAMS))
+        _execute(module, data, shown, filename, code)
     return module
 
 
@@ -119,16 +125,8 @@ def is_given(names: Mapping[str, object]) -> bool:
     return _MARK in names
 
 
-def _execute(
-    module: ModuleType,
-    data: bytes,
-    shown: str,
-    filename: str,
-    importable: Collection[str] | None,
-    rewrite: Rewrite | None = None,
-) -> None:
-    may = None if importable is None else tuple(importable)
-    code, lines = _compiled(data, shown, filename, may, rewrite)
+def _execute(module: ModuleType, data: bytes, shown: str, filename: str, code: CodeType) -> None:
+    lines = data.decode("utf-8", "replace").splitlines(keepends=True)
     # Python reads the lines of a traceback from linecache, even for code that is not in a file.
     linecache.cache[filename] = (len(data), None, lines, filename)
     sys.modules[module.__name__] = module
@@ -151,8 +149,8 @@ def _compiled(
     filename: str,
     importable: tuple[str, ...] | None,
     rewrite: Rewrite | None,
-) -> tuple[CodeType, list[str]]:
-    """Return the code of a source, with its imports checked, and its lines.
+) -> CodeType:
+    """Return the code of a source, with its imports checked.
 
     A hunt runs one source many times.
     """
@@ -162,9 +160,9 @@ def _compiled(
         _check_tree(source, shown, importable)
         if rewrite is not None:
             source = rewrite(source)
-    lines = data.decode("utf-8", "replace").splitlines(keepends=True)
     with _in_words(shown):
-        return compile(source, filename, "exec"), lines
+        code: CodeType = compile(source, filename, "exec")
+    return code
 
 
 def check_imports(data: bytes, shown: str, importable: Collection[str] = GIVEN) -> None:

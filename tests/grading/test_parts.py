@@ -1,4 +1,5 @@
 import random
+from typing import ClassVar
 
 import pytest
 from walled import Grader, brief, hurried
@@ -119,6 +120,67 @@ def test_a_long_stream_takes_few_round_trips(odd):
     assert len(asked) < 150
 
 
+def streams_of(upper, chance):
+    """Return what objects of a class return for one text in several cuts."""
+    text, outputs = "".join(chance.choices("abei", k=20)) + chance.choice(["", "x"]), []
+    upper = [upper(), *(upper() for _ in range(chance.choice([0, 0, 0, 1])))]
+    for size in chance.choices([1, 2, 3, 7, len(text)], k=6):
+        one = chance.choice(upper)
+        for begin in range(0, chance.choice([len(text), 10]), size):
+            piece = text[begin : begin + size]
+            try:
+                outputs.append(one.feed(text=piece) if chance.random() < 0.01 else one.feed(piece))
+            except LookupError as error:
+                outputs.append(f"{error}")
+            outputs.append(one.held if size == 2 else "")
+        outputs += [one.flush() for _ in range(chance.choice([0, 1, 1, 1, 2]))]
+        if chance.random() < 0.1:
+            outputs.append(one.double)
+    return outputs
+
+
+def test_streams_of_a_hunt_are_what_the_parts_do_whatever_is_guessed():
+    for seed in range(200):
+        proxies, _ = joined(Upper)
+        there, here = random.Random(seed), random.Random(seed)
+        for _ in range(5):
+            assert streams_of(proxies.resolve("Upper"), there) == streams_of(Upper, here), seed
+
+
+@pytest.mark.parametrize(("size", "most"), [(20_000, 2), (1_000, 5), (1, 85)])
+def test_a_text_that_is_streamed_again_takes_few_round_trips(size, most):
+    proxies, asked = joined(Upper)
+    upper, text = proxies.resolve("Upper"), "ab" * 10_000
+
+    def stream(size):
+        one = upper()
+        pieces = [one.feed(text[begin : begin + size]) for begin in range(0, len(text), size)]
+        assert "".join([*pieces, one.flush()]) == text.upper()
+
+    stream(len(text))
+    del asked[:]
+    stream(size)
+    assert len(asked) <= most
+
+
+class Shared(Upper):
+    """Its objects wrongly share what they hold."""
+
+    shown: ClassVar = []
+
+    def feed(self, text):
+        self.shown.append(text)
+        return "".join(self.shown)
+
+
+def test_no_call_is_guessed_when_another_object_could_see_it():
+    proxies, _ = joined(Shared)
+    shared = proxies.resolve("Shared")
+    assert (shared().feed("ab"), shared().flush()) == ("ab", "")
+    one, other = shared(), shared()
+    assert [one.feed("a"), other.feed("c"), one.feed("b")] == ["aba", "abac", "abacb"]
+
+
 def test_objects_that_nobody_has_any_more_are_dropped(monkeypatch):
     proxies, _ = joined(Upper)
     monkeypatch.setattr(parts, "MOST_OBJECTS", 10)
@@ -155,12 +217,14 @@ _NEW = ["new", 1, "Upper", [], {}, []]
         None, [], 7, "class", ["class"], ["class", "Chain"], ["class", "__class__"], ["class", [1]],
         ["new", 2, "Upper", 1, {}, []], ["new", 2, "Upper", [], {1: 2}, []],
         ["new", 2, "Upper", [], {}, [[]]], ["new", "2", "Upper", [], {}, []],
-        ["call", 1, 0, "__init__", [], {}, [], []], ["call", 1, 0, "_take", [], {}, [], []],
-        ["call", 1, 0, "held", [], {}, [], []], ["call", 1, 9, "flush", [], {}, [], []],
-        ["call", 1, -1, "flush", [], {}, [], []], ["call", 2, 0, "flush", [], {}, [], []],
-        ["call", 1, 0, "flush", None, {}, [], []], ["call", 1, 0, "flush", [], {}, 5, []],
-        ["call", 1, 0, "flush", [], {}, [], [["held"]]], ["call", 1, 0, "flush", [], {}, [], 1],
-        ["call", 1, 0, "flush", [], {}, [], ["__class__"]], ["call", 1, 0, "flush"],
+        ["call", 1, 0, "__init__", [], {}, [], [], []], ["call", 1, 0, "_take", [], {}, [], [], []],
+        ["call", 1, 0, "held", [], {}, [], [], []], ["call", 1, 9, "flush", [], {}, [], [], []],
+        ["call", 1, -1, "flush", [], {}, [], [], []], ["call", 2, 0, "flush", [], {}, [], [], []],
+        ["call", 1, 0, "flush", None, {}, [], [], []], ["call", 1, 0, "flush", [], {}, 5, [], []],
+        ["call", 1, 0, "flush", [], {}, [], 5, []],
+        ["call", 1, 0, "flush", [], {}, [], [], [["held"]]],
+        ["call", 1, 0, "flush", [], {}, [], [], 1],
+        ["call", 1, 0, "flush", [], {}, [], [], ["__class__"]], ["call", 1, 0, "flush"],
         ["read", 1, 0, "__dict__"], ["read", 1, 0, "feed"], ["read", 1, True, "held", 1],
         ["read", 1.5, 0, "held"], ["read", 1, 0, None],
     ],

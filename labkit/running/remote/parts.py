@@ -124,9 +124,11 @@ class _Object:
         args: list[Any],
         kwargs: dict[str, Any] | None,
         guesses: list[Any],
+        ends: list[str],
         watch: list[str],
     ) -> tuple[list[Any], list[list[Any]]]:
-        """Call a method, and then with each of the guessed arguments.
+        """Call a method, then with each of the guessed arguments, and then the methods that are
+        guessed to end the stream.
 
         Only an exception of the first call is raised; a later call that raises was only guessed,
         and counts as not made.
@@ -137,20 +139,21 @@ class _Object:
         """
         results = [self._call(method, tuple(args), kwargs or {})]
         watch = watch[:_MOST_WATCHED]
-        values = [self._read_ahead(name) for name in watch]
+        values = [self._read_ahead(attribute) for attribute in watch]
         size = 0
-        for guess in guesses if all(values) else ():
+        ahead = [*((method, (guess,)) for guess in guesses), *((end, ()) for end in ends)]
+        for name, arguments in ahead if all(values) else ():
             before, done = WORK.totals, len(self._calls)
             try:
-                result = self._call(method, (guess,), {})
-                ahead = [self.read(name) for name in watch]
+                result = self._call(name, arguments, {})
+                current = [self.read(attribute) for attribute in watch]
             except (Exception, TooMuchWork):
                 WORK.take_back(*WORK.since(before))
                 del self._calls[done:]
                 self._start_again()
                 break
             results.append(result)
-            for value, seen in zip(ahead, values, strict=True):
+            for value, seen in zip(current, values, strict=True):
                 seen.append(value)
                 if value.__class__ is str or value.__class__ is bytes:
                     size += len(value)

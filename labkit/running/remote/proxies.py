@@ -3,26 +3,26 @@
 The other process never has a submission (see `labkit.running.remote.parts`), so no code of a
 reference is in this process. A request takes as long as a hundred calls here, so a proxy requests
 ahead: the input of a part is usually the test's input of the submission, or the return value of the
-previous part. A wrong guess changes nothing, because the other side undoes the calls that were not
-made. Without guesses the reference of lab 05 takes about ten times as long to grade.
+previous part; in a hunt, `labkit.running.remote.streams` guesses. A wrong guess changes nothing,
+because the other side undoes the calls that were not made. Without guesses the reference of lab 05
+takes about ten times as long to grade.
 """
 
 import builtins
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from labkit.running.hunting.private_names import check_public
+from labkit.running.remote.streams import MOST_GUESSES, MOST_MISSES, Stream, Streams
 from labkit.running.trace import Call
 
 # Sends a request to the other process and returns its answer.
 Ask = Callable[[list[Any]], Any]
-_MOST_GUESSES = 256
 # As in `labkit.running.hunting.rules`, which a worker does not have.
 MAKE = "hunt.make"
-# After so many wrong guesses no more calls of an object are guessed.
-_MOST_MISSES = 8
 # An attribute is read ahead if it was read after one of the last calls, up to this number.
 _STILL_READ = 4
 
@@ -48,6 +48,10 @@ class Proxies:
         self._waiting: list[Any] = []
         # By class, the attributes read from the object that was made last.
         self.read: dict[str, dict[str, int]] = {}
+        # By class.
+        self.streams: defaultdict[str, Streams] = defaultdict(Streams)
+        # How many objects there are.
+        self.living = 0
 
     def resolve(self, name: str) -> type:
         """Return the class of a part."""
@@ -80,6 +84,7 @@ class Proxies:
 
     def drop(self, number: int) -> None:
         """Note that an object is not needed any more."""
+        self.living -= 1
         self._dropped.append(number)
 
     def ask(self, request: list[Any]) -> Any:
@@ -94,20 +99,36 @@ class Proxies:
             raise _exception(*content)
         return content[0]
 
-    def guesses(self, args: tuple[Any, ...]) -> list[Any]:
-        """Return guesses of a part's next arguments, if its current arguments are `args`."""
+    def guesses(self, args: tuple[Any, ...]) -> tuple[list[Any], bool]:
+        """Return guesses of a part's next arguments, if its current arguments are `args`, and
+        whether they are all that a test has for this object.
+        """
         if self.last is not None:
             source, result = self.last
-            return source.coming if args == (result,) else []
+            return source.coming if args == (result,) else [], False
         here = self._position
         if not self._calls or args != self._calls[here].args:
-            return []
+            return [], False
         name, _, _, number = self._calls[here]
-        return [
+        end = here + 1 + MOST_GUESSES
+        guesses = [
             call.args[0]
-            for call in self._calls[here + 1 : here + 1 + _MOST_GUESSES]
+            for call in self._calls[here + 1 : end]
             if call.name == name and call.object == number and call.args and len(call.args) == 1
         ]
+        return guesses, end >= len(self._calls)
+
+    @property
+    def is_in_run(self) -> bool:
+        """Whether the calls of a run are known."""
+        return bool(self._calls)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one object. If several wrongly shared a state, guessed calls on one of
+        them would change the others.
+        """
+        return self.living == 1
 
 
 class Make:
@@ -176,16 +197,18 @@ class _Remote:
 
     def __init__(self, parts: Proxies, name: str, number: int) -> None:
         self._parts = parts
+        parts.living += 1
         self._number = number
         self._calls = 0
         self._misses = 0
+        self._streams = parts.streams[name]
+        self._stream = Stream(self._streams)
         self._only_full = False
         # The attributes that were read, and after how many calls.
         self._read = dict.fromkeys(parts.read.get(name, ()), 0)
         parts.read[name] = self._read
-        # By place: the guessed argument, the return value, and the values of attributes after it.
-        self._method = ""
-        self._guessed: list[Any] = []
+        # By place: the guessed call, the return value, and the values of attributes after it.
+        self._guessed: list[tuple[str, Any]] = []
         self._results: list[Any] = []
         self._values: dict[str, list[Any]] = {}
         self._next = 0
@@ -200,16 +223,16 @@ class _Remote:
 
     def call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method, or take the value that it returned ahead."""
+        self._stream.note(method, args, bool(kwargs))
         place = self._next
         if place < len(self._results):
-            guess = self._guessed[place]
-            if args == (guess,) and method == self._method and not kwargs:
+            if (method, args) == self._guessed[place] and not kwargs:
                 self._next += 1
                 self._calls += 1
                 result = self._results[place]
                 self._parts.last = self, result
                 return result
-            self._missed(guess, args)
+            self._missed(args)
         return self._call(method, args, kwargs)
 
     def read(self, name: str) -> Any:
@@ -217,6 +240,7 @@ class _Remote:
         self._read[name] = self._calls
         if name in self._values:
             return self._values[name][self._next - 1]
+        self._missed_end()
         self._forget()
         try:
             value = self._parts.ask(["read", self._number, self._calls, name])
@@ -227,14 +251,15 @@ class _Remote:
         return value
 
     def _call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        guesses = self._guesses(args) if not kwargs else []
+        guesses, ends = self._guesses(args) if not kwargs else ([], [])
         number, done = self._number, self._calls
         watch = [name for name, when in self._read.items() if done - when < _STILL_READ]
         self._forget()
         self._calls += 1  # It has happened even if it raises.
-        request = ["call", number, done, method, list(args), kwargs or None, guesses, watch]
+        request = ["call", number, done, method, list(args), kwargs or None, guesses, ends, watch]
         results, values = self._parts.ask(request)
-        self._method, self._guessed, self._results = method, [None, *guesses], results
+        coming = [(method, (guess,)) for guess in guesses] + [(end, ()) for end in ends]
+        self._guessed, self._results = [(method, args), *coming], results
         self._values = {name: seen for name, seen in zip(watch, values, strict=False) if seen}
         self._next = 1
         self._parts.last = self, results[0]
@@ -244,16 +269,32 @@ class _Remote:
         """Forget the calls requested ahead."""
         self._results, self._values, self._next = [], {}, 0
 
-    def _missed(self, guess: Any, args: tuple[Any, ...]) -> None:
+    def _missed(self, args: tuple[Any, ...]) -> None:
+        _, guess = self._guessed[self._next]
+        if self._missed_end():
+            return
         self._misses += 1
+        self._streams.other_cuts += 1
         # Some layers pass on every text, and some only non-empty texts.
-        self._only_full = guess == "" and args != ("",)
+        self._only_full = guess == ("",) and args != ("",)
 
-    def _guesses(self, args: tuple[Any, ...]) -> list[Any]:
-        if self._misses > _MOST_MISSES:
-            return []
-        guesses = self._parts.guesses(args)
-        return [guess for guess in guesses if guess != ""] if self._only_full else guesses
+    def _missed_end(self) -> bool:
+        """Note that a guessed call is not made; return whether it would have ended a stream."""
+        is_end = self._next < len(self._results) and not self._guessed[self._next][1]
+        self._streams.other_ends += is_end
+        return is_end
+
+    def _guesses(self, args: tuple[Any, ...]) -> tuple[list[Any], list[str]]:
+        """Return guesses of the next arguments, and of the calls without arguments after these."""
+        if self._misses > MOST_MISSES:
+            return [], []
+        guesses, is_whole = self._parts.guesses(args)
+        ends: list[str] = []
+        if self._parts.is_alone:
+            if not self._parts.is_in_run:
+                guesses, is_whole = self._stream.pieces()
+            ends = self._stream.ends() if is_whole else []
+        return [guess for guess in guesses if guess != "" or not self._only_full], ends
 
 
 class _Proxy:
