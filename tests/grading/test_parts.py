@@ -147,7 +147,7 @@ def test_streams_of_a_hunt_are_what_the_parts_do_whatever_is_guessed():
             assert streams_of(proxies.resolve("Upper"), there) == streams_of(Upper, here), seed
 
 
-@pytest.mark.parametrize(("size", "most"), [(20_000, 2), (1_000, 5), (1, 85)])
+@pytest.mark.parametrize(("size", "most"), [(20_000, 1), (1_000, 1), (1, 80)])
 def test_a_text_that_is_streamed_again_takes_few_round_trips(size, most):
     proxies, asked = joined(Upper)
     upper, text = proxies.resolve("Upper"), "ab" * 10_000
@@ -176,7 +176,8 @@ class Shared(Upper):
 def test_no_call_is_guessed_when_another_object_could_see_it():
     proxies, _ = joined(Shared)
     shared = proxies.resolve("Shared")
-    assert (shared().feed("ab"), shared().flush()) == ("ab", "")
+    one = shared()
+    assert (one.feed("ab"), one.flush()) == ("ab", "")
     one, other = shared(), shared()
     assert [one.feed("a"), other.feed("c"), one.feed("b")] == ["aba", "abac", "abacb"]
 
