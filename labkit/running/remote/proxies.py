@@ -71,6 +71,8 @@ class Proxies:
 
     def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """Have an object made, at the latest before the next request; return its number."""
+        # The object that was called last may be in use only here.
+        self.last = None
         dropped, self._dropped = self._dropped, []
         number = next(self._numbers)
         request = ["new", number, name, list(args), kwargs or None, dropped]
