@@ -3,7 +3,8 @@
 The opening tag is often part of the prompt already, so the caller says whether a text begins inside
 the reasoning. Without an end tag all of the text is reasoning. The text after the end tag is the
 answer, unchanged, line breaks included, and tags in it are text. If a family frames its answers, as
-in `<answer> ... </answer>`, the frame is not part of the answer.
+in `<answer> ... </answer>`, the frame is not part of the answer. Such a tag is a frame only at the
+beginning and, if the answer has a frame, at the end of the text; anywhere else it is text.
 
 But: harmony has reasoning and calls in one format; `create_tool_parser("harmony")` reads both.
 """
@@ -25,7 +26,8 @@ def create_reasoning_splitter(
     Args:
         name: the name or an alias of a model family in `REASONING_FORMATS`.
         in_reasoning: whether the text begins inside the reasoning, because the prompt has the
-            opening tag; the default is the usual case of the family.
+            opening tag; the default is the usual case of the family. If False, the prompt may also
+            have the opening of the answer's frame.
         ends_at: markers that also end the reasoning and stay part of the answer: the
             `Format.ends_reasoning` of the model's tool format, if the request has tools. By
             default a call inside the reasoning is prose.
@@ -34,8 +36,9 @@ def create_reasoning_splitter(
         ValueError: the name is unknown; the message lists the known ones.
     """
     format = find_reasoning_format(name)
-    inside = format.inside if in_reasoning is None else in_reasoning
-    return StreamParser(_table(format, tuple(ends_at)), start="inside" if inside else "start")
+    usual = "inside" if format.inside else "start"
+    start = {None: usual, True: "inside", False: "prompted"}[in_reasoning]
+    return StreamParser(_table(format, tuple(ends_at)), start=start)
 
 
 @lru_cache(maxsize=64)
@@ -45,14 +48,19 @@ def _table(format: ReasoningFormat, ends_at: tuple[str, ...]) -> Format:
     openings = {marker: On("reasoning", "close") for marker in format.openings}
     closings = {marker: On("after" if frame else "answer", "close") for marker in format.closings}
     enders = {marker: On("answer", keep=True) for marker in ends_at}
-    frames = {marker: On("answer", "close") for marker in frame}
+    frames = {marker: On("framed", "close") for marker in frame}
     states: dict[str, State] = {
         "start": Gap({**openings, **frames}, otherwise=On("answer", "text")),
+        "prompted": Gap({**openings, **frames}, otherwise=On("framed", "text")),
         "inside": Gap(openings, otherwise=On("reasoning", "reasoning")),
         "reasoning": Prose({**enders, **closings}, kind=ReasoningDelta),
         "after": Gap(frames, otherwise=On("answer", "text")),
-        "answer": Prose({marker: On("answer", "close") for marker in frame_end}),
+        "answer": Prose({}),
+        "framed": Prose(dict.fromkeys(frame_end, On("end of frame"))),
+        "end of frame": Gap({}, otherwise=On("framed", "text"), last=On("framed", "close")),
     }
+    if format.special:
+        states["answer"] = states["framed"] = Prose(dict.fromkeys(frame_end, On("answer", "close")))
     return Format(format.name, states, start="start", home="answer")
 
 

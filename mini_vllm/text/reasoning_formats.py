@@ -21,6 +21,8 @@ class ReasoningFormat:
         inside: whether a text begins inside the reasoning if its prompt does not show that.
         frame: the markers that may precede the answer, then the markers that may end it; they are
             not part of the answer.
+        special: whether the markers are special tokens. A text hardly ever quotes these, so they
+            are markup anywhere.
         aliases: other names, including families with the same markers.
         calls: the tool formats of the family's models, if not the format of the same name.
     """
@@ -30,6 +32,7 @@ class ReasoningFormat:
     closings: tuple[str, ...]
     inside: bool = False
     frame: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    special: bool = False
     aliases: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
 
@@ -120,6 +123,7 @@ REASONING_FORMATS = {
             "cohere_command3",
             *_COHERE,
             frame=(("<|START_RESPONSE|>",), ("<|END_RESPONSE|>",)),
+            special=True,
         ),
         ReasoningFormat(
             "cohere_command4",
@@ -128,6 +132,7 @@ REASONING_FORMATS = {
                 ("<|START_RESPONSE|>", "<|START_TEXT|>"),
                 ("<|END_RESPONSE|>", "<|END_TEXT|>"),
             ),
+            special=True,
         ),
         ReasoningFormat(
             "kimi_k3",
@@ -138,6 +143,7 @@ REASONING_FORMATS = {
                 ("<|open|>response<|sep|>",),
                 ("<|close|>response<|sep|>", "<|close|>message<|sep|>"),
             ),
+            special=True,
         ),
     )
 }

@@ -115,6 +115,10 @@ def texts_of(family):
     return st.lists(parts, max_size=8).map("".join)
 
 
+# Families whose markers are special tokens.
+SPECIAL = ("cohere_command3", "cohere_command4", "kimi_k3")
+
+
 def reference(text, family, *, inside=None, ends_at=()):
     """By definition, from the whole text."""
     openings, closings, usual, *frame = FAMILIES[family]
@@ -128,9 +132,13 @@ def reference(text, family, *, inside=None, ends_at=()):
         text = text[end.start() if ended in ends_at else end.end() :] if end else ""
     else:
         reasoning = ""
+    answer, framed = text, 0
     if ended not in ends_at:
-        text = re.sub(rf"\A[ \t\r\n]*{one_of(before)}", "", text)
-    answer = re.sub(one_of(behind), "", text)
+        answer, framed = re.subn(rf"\A[ \t\r\n]*{one_of(before)}", "", text)
+    if family in SPECIAL:
+        answer = re.sub(one_of(behind), "", answer)
+    elif framed or (inside is False and ended == "none"):
+        answer = re.sub(rf"{one_of(behind)}[ \t\r\n]*\Z", "", answer)
     return [*([r(reasoning)] if reasoning else []), *([t(answer)] if answer else [])]
 
 
@@ -240,6 +248,17 @@ ROWS = {
     "white space before the tag": ("qwen3", None, ["\n <think>a"], [r("a")]),
     "white space before none": ("qwen3", None, ["\n a"], [t("\n a")]),
     "only white space": ("deepseek_r1", None, ["\n "], [r("\n ")]),
+    "the end of a frame in the answer": ("granite_3_3", None,
+        ["<think>a</think><response>The tag </response> ends it.</respon", "se>\n"],
+        [r("a"), t("The tag </response> ends it.")]),
+    "two ends of a frame": ("hunyuan_a13b", None,
+        ["<think>a</think>\n<answer>\n</answer> ends it.\n</answer></answer>"],
+        [r("a"), t("\n</answer> ends it.\n</answer>")]),
+    "the end of a frame that does not begin": ("ernie45", None, ["a</think>b</response>"],
+        [r("a"), t("b</response>")]),
+    "a frame that begins in the prompt": ("hunyuan_a13b", False, ["b\n</answer>"], [t("b\n")]),
+    "a frame that begins in the prompt, or none": ("hunyuan_a13b", False,
+        ["<think>a</think>b</answer>"], [r("a"), t("b</answer>")]),
 }  # fmt: skip
 
 

@@ -570,8 +570,9 @@ def is_json(text):
 @every_style
 def test_p7_markup_without_a_call_vanishes_only_in_formats_with_sections(style):
     vanished = []
-    for opener, mark in itertools.product(style.openers, ("", *style.markers)):
-        text = f"a {opener}{mark} b"
+    around = ("a {} b", "{}")
+    for opener, mark, prose in itertools.product(style.openers, ("", *style.markers), around):
+        text = prose.format(opener + mark)
         events = parse(style, text)
         if events != [TextDelta(text)] and not any(isinstance(e, CallStart) for e in events):
             vanished.append(text)

@@ -276,14 +276,23 @@ def _tagged(
 LONGCAT = Format("longcat", _tagged("<longcat_tool_call>", "</longcat_tool_call>"))
 
 
-# Hermes's calls, and text between <response> and </response>
+# <response>? text </response>? and Hermes's calls. The tags are a frame only at the beginning of the
+# text, and at its end or before a call; others are text.
 ERNIE45 = Format(
     "ernie45",
-    _tagged(
-        "<tool_call>",
-        "</tool_call>",
-        {"<response>": On("content", "close"), "</response>": On("content", "close")},
-    ),
+    {
+        "start": Gap(
+            {"<response>": On("content", "close"), "<tool_call>": On("object", "open")},
+            otherwise=On("content", "text"),
+        ),
+        **_tagged("<tool_call>", "</tool_call>", {"</response>": On("end of frame")}),
+        "end of frame": Gap(
+            {"<tool_call>": On("content", "close", keep=True)},
+            otherwise=On("content", "text"),
+            last=On("content", "close"),
+        ),
+    },
+    start="start",
 )
 
 

@@ -72,11 +72,14 @@ class Gap(State):
         otherwise: where anything else leads; without it, anything else makes the call malformed.
         may_end: the call lacks only its closing marker, so it is complete if the text ends here
             without being cut off. The held beginning of that marker is then text.
+        last: where the end of the text leads if only white space precedes it, in place of
+            `otherwise`.
     """
 
     on: Mapping[str, On]
     otherwise: On | None = None
     may_end: bool = False
+    last: On | None = None
 
     def take(self, parser: StreamParser, text: str) -> str:
         """Skip white space and follow the marker."""
@@ -104,9 +107,11 @@ class Gap(State):
         return parser.scratch.pending
 
     def end(self, parser: StreamParser) -> bool:
-        """Follow `otherwise` if there is one; else complete the call, if a text may end here."""
+        """Follow `last` or `otherwise`; else complete the call, if a text may end here."""
         pending = parser.scratch.pending
-        if self.otherwise is not None:
+        if self.last is not None and not pending:
+            parser.follow(self.last, "")
+        elif self.otherwise is not None:
             parser.follow(self.otherwise, "")
         elif self.may_end and not parser.cut:
             parser.complete_call()

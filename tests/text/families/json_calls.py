@@ -16,15 +16,17 @@ from references import (
     skip,
 )
 from renderers import (
+    Expected,
     Style,
     array_in_prose,
     at_start_or_tagged,
     calls_in_prose,
-    framed_prose,
     json_object,
     json_value,
     space,
 )
+
+from mini_vllm.text.events import TextDelta
 
 
 def tagged_object(opener, closer="", mark="", **members):
@@ -75,18 +77,47 @@ _GIGACHAT = ("<|function_call|>", "function call<|role_sep|>", "<|message_sep|>"
 _MISTRAL = ("[TOOL_CALLS]", "[CALL_ID]", "[ARGS]")
 
 
-def between_tags(opener, closer="", dropped=(), mark="", **members):
-    """A reader of objects between tags, and of `dropped` markers that stand for nothing."""
+def between_tags(opener, closer="", mark="", **members):
+    """A reader of objects between tags."""
 
     def read(text, place, expected):
-        if text.endswith(dropped, 0, place):
-            return place
         place = expect(S + re.escape(mark), text, place).end()
         name, arguments, id, place = call_object(text, place, **members)
         expected.call(name, arguments, id)
         return call_end(text, place, closer, opener) if closer else place
 
-    return lambda text, types: blocks(text, (opener, *dropped), read)
+    return lambda text, types: blocks(text, opener, read)
+
+
+def between_tags_framed(opener, closer, frame):
+    """A reader that also takes a frame: its first tag where the text begins, its last one where
+    prose ends, before a call or with the text.
+    """
+    read = between_tags(opener, closer)
+
+    def read_framed(text, types):
+        expected = Expected()
+        for number, event in enumerate(read(text, types)):
+            if not isinstance(event, TextDelta):
+                expected.events.append(event)
+                continue
+            prose = re.sub(rf"{frame[1]}{S}\Z", "", event.text)
+            expected.text(prose if number else re.sub(rf"\A{S}{frame[0]}", "", prose))
+        return expected.events
+
+    return read_framed
+
+
+def framed_first(render, frame):
+    """A renderer that also writes a frame around the prose before the first call."""
+
+    def render_framed(calls, prose, layout):
+        text, events = render(calls, prose, layout)
+        if prose[0] and layout.random() < 0.5:
+            text = prose[0].join(frame) + text[len(prose[0]) :]
+        return text, events
+
+    return render_framed
 
 
 def write_gigachat3(call, number, layout):
@@ -206,8 +237,8 @@ STYLES = {
     ),
     "ernie45": Style(
         "ernie45",
-        between_tags(*_HERMES, dropped=_RESPONSE),
-        framed_prose(tagged_object(*_HERMES), _RESPONSE),
+        between_tags_framed(*_HERMES, _RESPONSE),
+        framed_first(tagged_object(*_HERMES), _RESPONSE),
         (*_HERMES, *_RESPONSE),
         (_HERMES[0], *_RESPONSE),
         sample='<response>\nSo.\n</response>\n<tool_call>\n{"name": "f", "arguments": '
