@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from mini_vllm.text.events import Event, ReasoningDelta
-from mini_vllm.text.reasoning import create_reasoning_splitter, prompt_in_reasoning
+from mini_vllm.text.reasoning import ANSWER, create_reasoning_splitter, prompt_in_reasoning
 from mini_vllm.text.reasoning_formats import REASONING_FORMATS, find_reasoning_format
 from mini_vllm.text.stream_parser import StreamParser
 
@@ -77,13 +77,14 @@ class MiniReasoningParser(_base.ReasoningParser):
     ) -> bool:
         """Return whether the reasoning ends within the last ids, for constrained generation."""
         format = find_reasoning_format(self.format)
+        ends = (*format.closings, *format.ends_at, *(format.frame[0] if format.special else ()))
         new = len(list(delta_ids))
         window = list(input_ids)[-_LONGEST_MARKER - new :]
         before = self.model_tokenizer.decode(window[: len(window) - new])
         text = self.model_tokenizer.decode(window)
         return any(
             text.find(marker, max(len(before) - len(marker) + 1, 0)) >= 0
-            for marker in (*format.closings, *format.ends_at)
+            for marker in ends
         )
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
@@ -109,7 +110,8 @@ class MiniReasoningParser(_base.ReasoningParser):
         if self._stream is None:
             self._stream = self._splitter()
         events = self._stream.feed(delta_text)
-        self._ended = self._stream.state is self._stream.format.states["answer"]
+        states = self._stream.format.states
+        self._ended = self._stream.state in [states[name] for name in ANSWER]
         return _message(events)
 
     def has_engine_confirmed_reasoning_end(self) -> bool:

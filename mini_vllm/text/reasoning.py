@@ -18,6 +18,10 @@ from mini_vllm.text.states.basic import Gap, Prose
 from mini_vllm.text.stream_parser import Format, On, State, StreamParser
 
 
+# The states in the answer.
+ANSWER = ("answer", "framed", "end of frame")
+
+
 def create_reasoning_splitter(
     name: str, *, in_reasoning: bool | None = None, ends_at: Iterable[str] = ()
 ) -> StreamParser:
@@ -60,7 +64,13 @@ def _table(format: ReasoningFormat, ends_at: tuple[str, ...]) -> Format:
         "end of frame": Gap({}, otherwise=On("framed", "text"), last=On("framed", "close")),
     }
     if format.special:
-        states["answer"] = states["framed"] = Prose(dict.fromkeys(frame_end, On("answer", "close")))
+        markup = dict.fromkeys([*frame, *frame_end], On("answer", "close"))
+        states |= {
+            "inside": Gap({**openings, **markup}, otherwise=On("reasoning", "reasoning")),
+            "reasoning": Prose({**enders, **closings, **markup}, kind=ReasoningDelta),
+            "answer": Prose(markup),
+            "framed": Prose(markup),
+        }
     return Format(format.name, states, start="start", home="answer")
 
 

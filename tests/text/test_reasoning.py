@@ -127,16 +127,19 @@ def reference(text, family, *, inside=None, ends_at=()):
     ended = "" if begins or (usual if inside is None else inside) else "none"
     text = text[begins.end() :] if begins else text
     if not ended:
-        end = re.search(one_of([*closings, *ends_at]), text)
+        markup = [*before, *behind] if family in SPECIAL else []
+        if start := not begins and re.match(rf"[ \t\r\n]*{one_of(markup)}", text):
+            text = text[start.end() - len(start[0].strip()) :]
+        end = re.search(one_of([*closings, *ends_at, *markup]), text)
         reasoning, ended = (text[: end.start()], end[0]) if end else (text, "")
         text = text[end.start() if ended in ends_at else end.end() :] if end else ""
     else:
         reasoning = ""
     answer, framed = text, 0
-    if ended not in ends_at:
+    if ended not in (*ends_at, *before, *behind):
         answer, framed = re.subn(rf"\A[ \t\r\n]*{one_of(before)}", "", text)
     if family in SPECIAL:
-        answer = re.sub(one_of(behind), "", answer)
+        answer = re.sub(one_of([*before, *behind]), "", answer)
     elif framed or (inside is False and ended == "none"):
         answer = re.sub(rf"{one_of(behind)}[ \t\r\n]*\Z", "", answer)
     return [*([r(reasoning)] if reasoning else []), *([t(answer)] if answer else [])]
@@ -247,6 +250,14 @@ ROWS = {
     "half an opening tag, seeded": ("qwen3", True, ["<thi"], [r("<thi")]),
     "white space before the tag": ("qwen3", None, ["\n <think>a"], [r("a")]),
     "white space before none": ("qwen3", None, ["\n a"], [t("\n a")]),
+    "an answer without thoughts": ("kimi_k3", None,
+        [f" {K3('open', 'response')}Hi", K3("close", "response") + K3("close", "message")],
+        [t("Hi")]),
+    "thoughts that do not close": ("kimi_k3", None,
+        [f"Hm{K3('open', 'response')}Hi{K3('close', 'response')}"], [r("Hm"), t("Hi")]),
+    "thoughts of special tokens that do not close": ("cohere_command3", None,
+        ["<|START_THINKING|>Hm<|START_RESPONSE|>Hi<|END_RESPONSE|>"], [r("Hm"), t("Hi")]),
+    "thoughts with tags of a frame": ("ernie45", None, ["Hm <response>"], [r("Hm <response>")]),
     "only white space": ("deepseek_r1", None, ["\n "], [r("\n ")]),
     "the end of a frame in the answer": ("granite_3_3", None,
         ["<think>a</think><response>The tag </response> ends it.</respon", "se>\n"],
