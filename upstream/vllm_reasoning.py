@@ -82,10 +82,7 @@ class MiniReasoningParser(_base.ReasoningParser):
         window = list(input_ids)[-_LONGEST_MARKER - new :]
         before = self.model_tokenizer.decode(window[: len(window) - new])
         text = self.model_tokenizer.decode(window)
-        return any(
-            text.find(marker, max(len(before) - len(marker) + 1, 0)) >= 0
-            for marker in ends
-        )
+        return any(text.find(marker, max(len(before) - len(marker) + 1, 0)) >= 0 for marker in ends)
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
         """Return the ids: they are not sorted, and our tool parsers read the text."""

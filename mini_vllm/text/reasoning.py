@@ -17,7 +17,6 @@ from mini_vllm.text.reasoning_formats import ReasoningFormat, find_reasoning_for
 from mini_vllm.text.states.basic import Gap, Prose
 from mini_vllm.text.stream_parser import Format, On, State, StreamParser
 
-
 # The states in the answer.
 ANSWER = ("answer", "framed", "end of frame")
 

@@ -302,6 +302,16 @@ ROWS = {
         'key="&quot;k&amp;quot;" type="object"<|sep|>{"a":1}<|close|>argument<|sep|>'
         "<|close|>call<|sep|><|close|>tools<|sep|>",
         call(r'{"\"k&quot;": {"a": 1}}', "a&b")),
+    "attributes in another order, and one more": ("kimi_k3",
+        '<|open|>tools<|sep|><|open|>call index="1" id="c1"  tool="f"<|sep|><|open|>argument '
+        'type="number" key="k" x=""<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|>',
+        call('{"k": 1}')),
+    "a tag without the attribute that names": ("kimi_k3",
+        '<|open|>tools<|sep|><|open|>call id="c1"<|sep|><|close|>call<|sep|>',
+        text('<|open|>tools<|sep|><|open|>call id="c1"<|sep|><|close|>call<|sep|>')),
+    "a tag that is not attributes": ("kimi_k3",
+        '<|open|>tools<|sep|><|open|>call tool="f" and so on<|sep|>',
+        text('<|open|>tools<|sep|><|open|>call tool="f" and so on<|sep|>')),
     # More than the catalogue has: found while these tests were written.
     "no tools' end, and a type that JSON has not": ("kimi_k3",
         '<|open|>tools<|sep|><|open|>call tool="f"<|sep|><|open|>argument key="k" type="foo"<|sep|>'
@@ -314,7 +324,7 @@ ROWS = {
     "calls that break, one in a name": ("kimi_k3",
         '<|open|>tools<|sep|><|open|>call tool="f"<|sep|>!<|close|>call<|sep|><|open|>call tool="g'
         '"<|sep|><|open|>argument key="k<|close|>argument<|sep|><|close|>tools<|sep|>!',
-        [*broken("", '"<|sep|>!<|close|>call<|sep|>'), *broken("", '"<|sep|><|open|>argument key="k'
+        [*broken("", "<|sep|>!<|close|>call<|sep|>"), *broken("", '<|sep|><|open|>argument key="k'
         "<|close|>argument<|sep|><|close|>tools<|sep|>", "g", index=1), TextDelta("!")]),
     **{f"values of the type {kind}": ("kimi_k3",
         '<|open|>tools<|sep|><|open|>call tool="f"<|sep|><|open|>argument key="k" '

@@ -276,8 +276,8 @@ def _tagged(
 LONGCAT = Format("longcat", _tagged("<longcat_tool_call>", "</longcat_tool_call>"))
 
 
-# <response>? text </response>? and Hermes's calls. The tags are a frame only at the beginning of the
-# text, and at its end or before a call; others are text.
+# <response>? text </response>? and Hermes's calls. These tags are a frame only at the beginning of
+# the text, and at its end or before a call; others are text.
 ERNIE45 = Format(
     "ernie45",
     {

@@ -3,27 +3,40 @@
 The comment above the table is its grammar; a value's type is an attribute of its argument.
 """
 
-from mini_vllm.text.schemas import EVERY_TYPE
+import re
+
+from mini_vllm.text.schemas import EVERY_TYPE, type_named
 from mini_vllm.text.states.basic import LINE, Broken, Gap, Header, Prose
-from mini_vllm.text.states.parameter import Value, read_name, read_parameter, read_type
+from mini_vllm.text.states.parameter import Value, read_name, read_parameter
 from mini_vllm.text.stream_parser import Format, On, State, StreamParser
 
-
-def _read_name(parser: StreamParser, name: str, marker: str) -> str | None:
-    return read_name(parser, _unescaped(name), marker)
-
-
-def _read_key(parser: StreamParser, key: str, marker: str) -> str | None:
-    return read_parameter(parser, _unescaped(key), marker)
+_ATTRIBUTE = re.compile(r'\s*(\w+)="([^"]*)"')
+_ATTRIBUTES = re.compile(rf"(?:{_ATTRIBUTE.pattern})*\s*")
 
 
-def _unescaped(attribute: str) -> str:
-    return attribute.replace("&quot;", '"').replace("&amp;", "&")
+def _read_call(parser: StreamParser, header: str, marker: str) -> str | None:
+    return read_name(parser, _attributes(header).get("tool", ""), marker)
+
+
+def _read_argument(parser: StreamParser, header: str, marker: str) -> str | None:
+    attributes = _attributes(header)
+    if read_parameter(parser, attributes.get("key", ""), marker) is None:
+        return None
+    return type_named(attributes.get("type", "")) or "untyped"
+
+
+def _attributes(header: str) -> dict[str, str]:
+    """Return the attributes of a tag in any order, or none if the text is not attributes."""
+    pairs = _ATTRIBUTE.findall(header) if _ATTRIBUTES.fullmatch(header) else []
+    return {
+        name: value.strip().replace("&quot;", '"').replace("&amp;", "&") for name, value in pairs
+    }
 
 
 _TOOLS, _TOOLS_END = "<|open|>tools<|sep|>", "<|close|>tools<|sep|>"
-_CALL, _CALL_END = '<|open|>call tool="', "<|close|>call<|sep|>"
-_ARGUMENT, _ARGUMENT_END = '<|open|>argument key="', "<|close|>argument<|sep|>"
+_CALL, _CALL_END = "<|open|>call ", "<|close|>call<|sep|>"
+_ARGUMENT, _ARGUMENT_END = "<|open|>argument ", "<|close|>argument<|sep|>"
+_LONGEST_TAG = 1024
 # The frames around the text for the reader, which are left out.
 _FRAMES = ("<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>")
 _VALUES: dict[str, State] = {
@@ -31,7 +44,8 @@ _VALUES: dict[str, State] = {
 }
 
 # O(tools) (O(call tool="n" index="i") (O(argument key="k" type="t") v C(argument))* C(call))*
-# C(tools)   where O(x) is <|open|>x<|sep|> and C(x) is <|close|>x<|sep|>
+# C(tools)   where O(x) is <|open|>x<|sep|> and C(x) is <|close|>x<|sep|>; attributes may be in any
+# order, and others are ignored
 KIMI_K3 = Format(
     "kimi_k3",
     {
@@ -40,12 +54,12 @@ KIMI_K3 = Format(
         ),
         "tools": Gap({_CALL: On("name"), _TOOLS_END: On("content", "close")}),
         "name": Header(
-            {'" index="': On("index"), '"<|sep|>': On("arguments")},
+            {"<|sep|>": On("arguments")},
             forbidden=(_TOOLS, _CALL, _CALL_END, _TOOLS_END),
-            read=_read_name,
+            read=_read_call,
             allowed=LINE,
+            longest=_LONGEST_TAG,
         ),
-        "index": Header({'"<|sep|>': On("arguments")}),
         "arguments": Gap(
             {
                 _ARGUMENT: On("key"),
@@ -56,12 +70,12 @@ KIMI_K3 = Format(
             may_end=True,
         ),
         "key": Header(
-            {'" type="': On("type"), '"<|sep|>': On("untyped")},
+            {"<|sep|>": On("untyped")},
             forbidden=(_ARGUMENT, _ARGUMENT_END, _CALL_END, _TOOLS_END),
-            read=_read_key,
+            read=_read_argument,
             allowed=LINE,
+            longest=_LONGEST_TAG,
         ),
-        "type": Header({'"<|sep|>': On("untyped")}, read=read_type),
         **_VALUES,
         "untyped": Value({_ARGUMENT_END: On("arguments")}),
         "broken": Broken({_CALL_END: On("tools"), _TOOLS_END: On("content")}),
