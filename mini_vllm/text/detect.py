@@ -7,6 +7,7 @@ for these markers.
 But: a template that describes calls in prose, or whose markers no row here has, shows no format.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -79,6 +80,7 @@ REASONING_MARKERS: Rows = (
     (("[THINK]",), "mistral"),
     (("◁think▷",), "kimi"),
     (("Here is my thought process:",), "granite"),
+    (("</think>", "<tool_sep>"), "hy_v3"),
     (("</think>", "<tool_calls>"), "hunyuan_a13b"),
     (("</think>", "<minimax:tool_call>"), "minimax_m2"),
     (("</think>", "<response>", "<|start_of_role|>"), "granite_3_3"),
@@ -96,6 +98,10 @@ REASONING_MARKERS: Rows = (
 )
 
 
+# A tag with the suffix that each checkpoint of Hunyuan chooses, or the variable of that suffix.
+_HUNYUAN_SUFFIX = re.compile(r"""<tool_calls(:[^\s<>'"{}]+)>|set \w+ = ['"](:[\w.-]+)['"]""")
+
+
 class Detected(NamedTuple):
     """The formats that a template shows.
 
@@ -110,6 +116,11 @@ class Detected(NamedTuple):
 
 def detect_format(chat_template: str) -> Detected:
     """Return the formats that a chat template shows, each None if it shows none that we read."""
+    if "<tool_calls" in chat_template and "<arg_key" in chat_template:
+        suffix = _HUNYUAN_SUFFIX.search(chat_template)
+        if suffix is not None:
+            name = f"hy_v3{suffix[1] or suffix[2]}"
+            return Detected(name, name if "<think" in chat_template else None)
     tools = _first(TOOL_MARKERS, chat_template)
     return Detected(
         tools if tools is not None and is_format(tools) else None,

@@ -5,7 +5,7 @@ from SGLang 0.5.23, `srt/parser/reasoning_parser.py`.
 """
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mini_vllm.text.formats import find_format, is_format
 
@@ -76,6 +76,7 @@ REASONING_FORMATS = {
         ),
         ReasoningFormat("glm45", *_THINK, aliases=("glm47", "ling3")),
         ReasoningFormat("kimi_k2", *_THINK),
+        ReasoningFormat("hy_v3", *_THINK, aliases=("hy_v4", "hunyuan")),
         ReasoningFormat("minimax_m2", *_THINK, inside=True, aliases=("minimax",)),
         ReasoningFormat("mistral", ("[THINK]",), ("[/THINK]",)),
         ReasoningFormat(
@@ -153,7 +154,6 @@ REASONING_ALIASES = {
 
 _CHANNELS = "its messages go to channels that a header names, as in harmony"
 _TEMPLATE = "its markers are in the response template of each tokenizer"
-_SUFFIX = "its tags end in a suffix that each checkpoint chooses"
 # Names in vLLM and SGLang that cannot be read as a pair of markers, and the reasons.
 UNREAD_REASONING = {
     "openai_gptoss": "the tool format harmony reads it together with the calls",
@@ -162,9 +162,6 @@ UNREAD_REASONING = {
     "beam": _TEMPLATE,
     "hf": _TEMPLATE,
     "response_template": _TEMPLATE,
-    "hunyuan": _SUFFIX,
-    "hy_v3": _SUFFIX,
-    "hy_v4": _SUFFIX,
     "inkling": "it writes typed blocks, any number in any order, that end in the same marker",
     "minicpmv": "its tokenizer spells line breaks with two characters, undone outside of code",
     "minimax_m2_append_think": "it leaves the reasoning in the content: name no format",
@@ -176,16 +173,26 @@ UNREAD_REASONING = {
 
 
 def find_reasoning_format(name: str) -> ReasoningFormat:
-    """Return the reasoning format of a name or an alias.
+    """Return the reasoning format of a name or an alias; Hunyuan's may end in a suffix of its tags.
 
     Raises:
         ValueError: the name is unknown, or the format cannot be read; the message says which.
     """
     if name in UNREAD_REASONING:
         raise ValueError(f"the reasoning format {name} cannot be read: {UNREAD_REASONING[name]}")
+    base, _, suffix = name.partition(":")
+    if suffix and REASONING_ALIASES.get(base, base) == "hy_v3":
+        return _suffixed(suffix)
     if name not in REASONING_FORMATS and name not in REASONING_ALIASES:
         near = difflib.get_close_matches(name, [*REASONING_FORMATS, *REASONING_ALIASES])
         hint = f"did you mean {', '.join(near)}? " if near else ""
         known = ", ".join(REASONING_FORMATS)
         raise ValueError(f"unknown reasoning format {name!r}; {hint}known: {known}")
     return REASONING_FORMATS[REASONING_ALIASES.get(name, name)]
+
+
+def _suffixed(suffix: str) -> ReasoningFormat:
+    think, end = f"<think:{suffix}>", f"</think:{suffix}>"
+    return replace(
+        REASONING_FORMATS["hy_v3"], name=f"hy_v3:{suffix}", openings=(think,), closings=(end,)
+    )

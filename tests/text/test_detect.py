@@ -4,7 +4,7 @@ import pytest
 
 from mini_vllm.models.tool_examples import read_tool_examples
 from mini_vllm.text.detect import REASONING_MARKERS, TOOL_MARKERS, detect_format
-from mini_vllm.text.formats import FORMATS
+from mini_vllm.text.formats import FORMATS, find_format
 from mini_vllm.text.reasoning_formats import REASONING_FORMATS
 
 CALLS = read_tool_examples()
@@ -33,6 +33,7 @@ CONTEXTS = {
     "deepseek_r1": CALLS["deepseek_v31"],
     "deepseek_v3": "{% set thinking = false %}" + CALLS["deepseek_v31"],
     "hunyuan_a13b": CALLS["jamba"],
+    "hy_v3": CALLS["hy_v3"],
     "nemotron_v3": "{% if truncate_history_thinking %}" + CALLS["qwen3_coder"],
     "granite_3_3": "<|start_of_role|><response>",
     "ernie45": "<response>",
@@ -78,6 +79,24 @@ def test_every_row_counts_where_it_alone_is_shown(rows):
 
 def test_all_reasoning_that_a_template_shows_can_be_read():
     assert {name for _, name in REASONING_MARKERS} <= set(REASONING_FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("text", "tools", "reasoning"),
+    [
+        (CALLS["hy_v3"].replace(">", ":opensource>"), "hy_v3:opensource", None),
+        (
+            "{%- set HYTK = ':opensource' %}{{ '<think' + HYTK + '>' }}{{ '<tool_calls' + HYTK }}"
+            "{{ '<arg_key' + HYTK + '>' }}",
+            "hy_v3:opensource",
+            "hy_v3:opensource",
+        ),
+    ],
+    ids=["in the tags", "in a variable"],
+)
+def test_a_template_shows_the_suffix_of_its_tags(text, tools, reasoning):
+    assert detect_format(text) == (tools, reasoning)
+    assert find_format(tools).states["content"].on.keys() == {"<tool_calls:opensource>"}
 
 
 @pytest.mark.parametrize(

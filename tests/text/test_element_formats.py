@@ -137,6 +137,11 @@ ROWS = {
     "Hunyuan: without a separator": ("hy_v4",
         "<tool_calls><tool_call>f<arg_key>count</arg_key><arg_value>3</arg_value></tool_call>"
         "<tool_call>g</tool_call></tool_calls>", [("f", {"count": 3}), ("g", {})]),
+    "Hunyuan: tags with a suffix": ("hy_v3:opensource",
+        "So <tool_calls>\n<tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n"
+        "<arg_key:opensource>text</arg_key:opensource>\n<arg_value:opensource>a</arg_value>"
+        "</arg_value:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>",
+        ["So <tool_calls>\n", ("f", {"text": "a</arg_value>"})]),
     "K2: types of the schema": ("k2_horizon", ifm("f<ifm|arg_key>count</ifm|arg_key>"
         "<ifm|arg_value> 5 </ifm|arg_value>", "ping"), [("f", {"count": 5}), ("ping", {})]),
     "K2: types of the markup": ("k2_horizon", ifm("f<ifm|arg_key>a</ifm|arg_key><ifm|arg_type>"
@@ -216,7 +221,7 @@ def test_calls_as_models_write_them(format, text, parts):
             name, value = part
             raw = isinstance(value, str)
             expected.call(name, value if raw else json.dumps(value, ensure_ascii=False))
-    markers = MARKERS[create_tool_parser(format).format.name]
+    markers = MARKERS[create_tool_parser(format).format.name.partition(":")[0]]
     events = same_under_all(
         lambda: create_tool_parser(format, tools=[TOOL]), text, markers, every_cut=False
     )

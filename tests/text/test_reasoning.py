@@ -43,6 +43,7 @@ FAMILIES = {
     "granite_thinking_parser": (*THINK, True),
     "holo2": (*THINK, True),
     "nemotron_v3": (*THINK, True),
+    "hy_v3": (*THINK, False),
     "olmo3": (*THINK, True),
     "step3": (*THINK, True),
     "step3p5": (*THINK, True),
@@ -262,6 +263,8 @@ ROWS = {
     "the end of a frame in the answer": ("granite_3_3", None,
         ["<think>a</think><response>The tag </response> ends it.</respon", "se>\n"],
         [r("a"), t("The tag </response> ends it.")]),
+    "tags with a suffix": ("hunyuan:opensource", None,
+        ["<think:open", "source>a</think>b</think:opensource>c"], [r("a</think>b"), t("c")]),
     "two ends of a frame": ("hunyuan_a13b", None,
         ["<think>a</think>\n<answer>\n</answer> ends it.\n</answer></answer>"],
         [r("a"), t("\n</answer> ends it.\n</answer>")]),
@@ -318,8 +321,11 @@ def test_unknown_names_list_the_known_and_the_near():
     with pytest.raises(ValueError, match="unknown reasoning format 'zzz'; known: ") as error:
         create_reasoning_splitter("zzz")
     assert set(str(error.value).split("known: ")[1].split(", ")) == set(FAMILIES)
-    with pytest.raises(ValueError, match="hy_v3 cannot be read: its tags end in a suffix"):
-        create_reasoning_splitter("hy_v3")
+    with pytest.raises(ValueError, match="muse cannot be read: its messages go to channels"):
+        create_reasoning_splitter("muse")
+    for name in ("hy_v3:", "qwen3:opensource"):
+        with pytest.raises(ValueError, match=f"unknown reasoning format {name!r}"):
+            create_reasoning_splitter(name)
 
 
 @pytest.mark.parametrize(

@@ -833,6 +833,9 @@ def test_unknown_formats_list_the_known_and_the_near():
     with pytest.raises(ValueError, match="did you mean hermes") as error:
         create_tool_parser("hermez")
     assert all(name in str(error.value) for name in FORMATS)
+    for name in ("hy_v3:", "hermes:opensource"):
+        with pytest.raises(ValueError, match=f"unknown tool-call format {name!r}"):
+            create_tool_parser(name)
     with pytest.raises(ValueError, match="unknown tool-call format 'zzz'; known: hermes"):
         create_tool_parser("zzz")
 

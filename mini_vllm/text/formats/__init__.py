@@ -47,13 +47,24 @@ UNREAD = {
 }
 
 
+def _format(name: str) -> Format | None:
+    base, colon, suffix = name.partition(":")
+    format = FORMATS.get(ALIASES.get(base, base))
+    if not colon:
+        return format
+    return elements.hy_v3(name[len(base) :]) if format is elements.HY_V3 and suffix else None
+
+
 def is_format(name: str) -> bool:
     """Return whether a name, or an alias, is that of a format."""
-    return name in FORMATS or name in ALIASES
+    return _format(name) is not None
 
 
 def find_format(name: str) -> Format:
     """Return the format of a name or an alias.
+
+    Checkpoints of Hunyuan choose a suffix for their tags; it is part of the name, as in
+    `hy_v3:opensource` for `<tool_calls:opensource>`.
 
     Raises:
         ValueError: the name is unknown, or of a format that we do not read; the message has the
@@ -61,8 +72,9 @@ def find_format(name: str) -> Format:
     """
     if name in UNREAD:
         raise ValueError(f"the tool-call format {name!r} is not read: {UNREAD[name]}")
-    if not is_format(name):
+    format = _format(name)
+    if format is None:
         near = difflib.get_close_matches(name, [*FORMATS, *ALIASES])
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise ValueError(f"unknown tool-call format {name!r}; {hint}known: {', '.join(FORMATS)}")
-    return FORMATS[ALIASES.get(name, name)]
+    return format

@@ -6,6 +6,7 @@ the schemas of the request's tools give it, unless the markup names a type.
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 from mini_vllm.text.schemas import EVERY_TYPE
 from mini_vllm.text.states.basic import LINE, Broken, Gap, Header, Prose
@@ -90,6 +91,7 @@ def _keys(
     section: str = "",
     after_name: tuple[str, ...] = (),
     types: bool = False,
+    suffix: str = "",
 ) -> Format:
     """Return a table of `<arg_key>k</arg_key><arg_value>v</arg_value>`, as GLM has it.
 
@@ -100,11 +102,12 @@ def _keys(
         section: the tag around all calls, without `tag`, if there is one.
         after_name: markers that end a function's name, besides the tags of a parameter and a call.
         types: whether `<arg_type>` may give the type of a value, between its key and the value.
+        suffix: the end of all tag names.
     """
-    opener, closer = f"<{tag}{call}>", f"</{tag}{call}>"
-    key, key_end, value = f"<{tag}arg_key>", f"</{tag}arg_key>", f"<{tag}arg_value>"
-    type_, type_end, value_end = f"<{tag}arg_type>", f"</{tag}arg_type>", f"</{tag}arg_value>"
-    first, last = f"<{tag}{section}>", f"</{tag}{section}>"
+    (opener, closer), (first, last), (key, key_end), (value, value_end), (type_, type_end) = (
+        (f"<{tag}{name}{suffix}>", f"</{tag}{name}{suffix}>")
+        for name in (call, section, "arg_key", "arg_value", "arg_type")
+    )
     between = "section" if section else "content"
     states: dict[str, State] = {
         "content": Prose(
@@ -161,14 +164,19 @@ IQUEST_Q1 = replace(
     _keys("iquest_q1", call="iquest_tool_call", after_name=("\n",)), ends_reasoning=()
 )
 
+
+@lru_cache(maxsize=16)
+def hy_v3(suffix: str = "") -> Format:
+    """Return Hunyuan's format for checkpoints whose tags end in a suffix, such as `:opensource`."""
+    after_name = (f"<tool_sep{suffix}>", "\n")
+    table = _keys(f"hy_v3{suffix}", section="tool_calls", after_name=after_name, suffix=suffix)
+    return replace(table, aliases=() if suffix else ("hy_v4", "hunyuan"), ends_reasoning=())
+
+
 # <tool_calls> (<tool_call> n <tool_sep>? (<arg_key> k </arg_key> <arg_value> v </arg_value>)*
 # </tool_call>)* </tool_calls>
 # Reasoning: vLLM 0.33.0 reasoning/hy_v3_reasoning_parser.py ends it at </think> alone.
-HY_V3 = replace(
-    _keys("hy_v3", section="tool_calls", after_name=("<tool_sep>", "\n")),
-    aliases=("hy_v4", "hunyuan"),
-    ends_reasoning=(),
-)
+HY_V3 = hy_v3()
 
 
 # <ifm|tool_calls> (<ifm|tool_call> n (<ifm|arg_key> k </ifm|arg_key> (<ifm|arg_type> t
