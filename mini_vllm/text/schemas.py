@@ -238,6 +238,7 @@ def typed(text: str, allowed: frozenset[str]) -> str:
 
     - Text that fits no other type is a string.
     - If both a string and an integer are allowed, `42` is an integer.
+    - If no string is allowed, `5.0` and `1e3` are integers, as JSON Schema has it.
     - If a string is allowed, only JSON has other types: `None` and `True` are strings.
     - If no string is allowed, empty text is an empty array or object, and null is null.
     """
@@ -263,7 +264,10 @@ def typed_value(text: str, allowed: frozenset[str]) -> Any:
     if value is None and allowed and "string" not in allowed:
         # Models write null for a parameter that they leave out, even if the schema forbids it.
         return None
-    is_text = isinstance(value, str) or _TYPES[type(value)].isdisjoint(allowed)
+    types = _TYPES[type(value)]
+    if isinstance(value, float) and value.is_integer() and "string" not in allowed:
+        types = _TYPES[int]
+    is_text = isinstance(value, str) or types.isdisjoint(allowed)
     return text if is_text else value
 
 

@@ -191,6 +191,8 @@ def typed(text, kind):
     }.get(type(value), [])  # fmt: skip
     if value is None and kinds and "string" not in kinds:
         return None
+    if isinstance(value, float) and value.is_integer() and "string" not in kinds:
+        names += ["integer"]
     return value if set(names) & set(kinds) else text
 
 
