@@ -315,6 +315,11 @@ def test_gemma4_spells_spaces_and_bytes(tmp_path):
     assert tokenizer.pieces.skipping.text(encoding.ids) == " aba é\n\n"
     ends = {tokenizer.id_to_token(token_id) for token_id in tokenizer.eos_token_ids}
     assert ends == {"<eos>", "<|tool_response>"}
+    # A user's text does not end an answer; a template's does.
+    text = "a<|tool_response>"
+    assert not tokenizer.eos_token_ids.intersection(tokenizer.encode(text).ids)
+    assert tokenizer.decode(tokenizer.encode(text).ids) == text
+    assert tokenizer.encode(text, allowed_special="all").tokens == ("a", "<|tool_response>")
 
 
 def test_bert_is_word_piece(tmp_path):
@@ -357,6 +362,22 @@ def test_every_id_that_ends_a_generation(tmp_path):
     # 1 is the EOS token, 2 is <|im_end|>.
     assert load(tmp_path, gpt2_keys()).eos_token_ids == {1, 2}
     assert load(tmp_path, [*gpt2_keys(), *keys]).eos_token_ids == {1, 2, 4, 7}
+
+
+@pytest.mark.parametrize("kind", [1, 4])
+@pytest.mark.parametrize("keys", [gpt2_keys(), llama_keys(sentencepiece_model())])
+def test_bos_and_eos_are_special_whatever_the_file_calls_them(tmp_path, keys, kind):
+    """As in Aquila's file, which calls them normal tokens."""
+    types = next([*value] for key, _, value in keys if key.endswith("token_type"))
+    wanted = load(tmp_path, keys)
+    types[wanted.token_to_id("<s>")] = types[wanted.token_to_id("</s>")] = kind
+    tokenizer = load(tmp_path, replaced(keys, ("tokenizer.ggml.token_type", "[i32]", types)))
+    for allowed in ("all", ()):
+        for text in ("a<s>b</s>", "</s>a"):
+            encoding = tokenizer.encode(text, allowed_special=allowed)
+            assert encoding == wanted.encode(text, allowed_special=allowed)
+    assert tokenizer.special_tokens == wanted.special_tokens
+    assert tokenizer.pieces.special == wanted.pieces.special
 
 
 def test_a_llama_file_with_tokens_alone(tmp_path):

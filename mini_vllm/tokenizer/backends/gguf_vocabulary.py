@@ -30,6 +30,7 @@ _DEFAULT_IDS = {
 }
 # A piece of these kinds is UNKNOWN exactly once.
 _SENTENCEPIECE = ("llama", "t5")
+_MARKER = re.compile(r"[<\[].+[>\]]")
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
@@ -49,7 +50,7 @@ class GGUFVocabulary:
         roles: the ids of special tokens by role.
         special_tokens: the special tokens by role, and all other control and unknown tokens.
         eos_token_ids: the ids that end a generation: end of sequence, of turn, and of message, and
-            added tokens that are known to end one.
+            tokens that are known to end one, whatever their type.
 
     Raises:
         CorruptModelFile: a value has the wrong kind, columns differ in length, a token occurs
@@ -72,8 +73,9 @@ class GGUFVocabulary:
         self.types = stored or self._guessed_types()
         if kind in _SENTENCEPIECE:
             self._name_one_unknown()
-        self.special_tokens = self._special_tokens()
         self.eos_token_ids = self._eos_token_ids()
+        self._mark_control()
+        self.special_tokens = self._special_tokens()
 
     def text(self, key: str) -> str | None:
         """Return the text of a key, or None.
@@ -194,6 +196,17 @@ class GGUFVocabulary:
         if unknown is not None:
             self.types[unknown] = PieceType.UNKNOWN
 
+    def _mark_control(self) -> None:
+        """Make the tokens that begin or end a text control tokens, if they look like markers.
+
+        Some files give them another type: Aquila's, and Gemma 4's `<|tool_response>`.
+        """
+        begin = {self.roles[role] for role in ("bos", "eos") if role in self.roles}
+        for token_id in begin | self.eos_token_ids:
+            marker = _MARKER.search(self.tokens[token_id])
+            if marker and self.types[token_id] in (PieceType.NORMAL, PieceType.USER_DEFINED):
+                self.types[token_id] = PieceType.CONTROL
+
     def _merge(self, line: str) -> tuple[str, str]:
         left, _, right = line.partition(" ")
         if not left or not right or " " in right:
@@ -229,12 +242,8 @@ class GGUFVocabulary:
 
     def _eos_token_ids(self) -> frozenset[int]:
         named = [token_id for key in _ENDS if (token_id := self._id(key)) is not None]
-        added = {
-            token: token_id
-            for token_id, (token, kind) in enumerate(zip(self.tokens, self.types, strict=True))
-            if kind in (PieceType.CONTROL, PieceType.UNKNOWN, PieceType.USER_DEFINED)
-        }
-        return frozenset([*named, *(added[token] for token in ending_tokens(added))])
+        ids = {token: token_id for token_id, token in enumerate(self.tokens)}
+        return frozenset([*named, *(ids[token] for token in ending_tokens(ids))])
 
     def _damaged(self, key: str, problem: str) -> CorruptModelFile:
         return CorruptModelFile(self.path, None, f"{_PREFIX}{key} {problem}")
