@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from model_files import file_backends, gguf, llama_keys, replaced, sentencepiece_model
-from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
 from vocabularies import KINDS, byte_level
 
 from mini_vllm.tokenizer import (
@@ -148,6 +148,27 @@ def test_every_kind_keeps_the_ids_of_its_added_tokens(kind):
     assert list(tokenizer.encode(text, allowed_special="all").ids) == inner.encode(text).ids
     named = tokenizer.encode(text, allowed_special={"<s>", "</s>", "<|im_end|>"})
     assert named == tokenizer.encode(text, allowed_special="all")
+
+
+def test_a_unigram_model_takes_no_special_token_of_its_own_vocabulary():
+    pieces = ["<unk>", "<s>", "</s>", "▁", "h", "i", "▁hi", "<", "/", "s", ">", "</", "x", "<x>"]
+    scores = [0.0] * 3 + [-2.0 - n for n in range(len(pieces) - 3)]
+    inner = Tokenizer(models.Unigram([*zip(pieces, scores, strict=True)], unk_id=0))
+    inner.pre_tokenizer = pre_tokenizers.Metaspace()
+    # Added tokens inside of the vocabulary, and outside of it.
+    inner.add_special_tokens(["<unk>", "<s>", "</s>", "<|end|>"])
+    inner.add_tokens(["<x>", "[y]"])
+    assert inner.encode("hi</s>").tokens == ["▁hi", "</s>"]
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    tokens = {
+        (): ("▁hi", "</", "s", ">", "<x>", "▁", "é", "[y]"),
+        ("</s>",): ("▁hi", "</s>", "<x>", "▁", "é", "[y]"),
+    }
+    for allowed, expected in tokens.items():
+        encoding = tokenizer.encode("hi</s><x>é[y]", allowed_special=allowed)
+        assert encoding.tokens == expected
+        assert encoding.ids == tuple(tokenizer.token_to_id(token) or 0 for token in expected)
+    assert not set(tokenizer.encode("<unk><s><|end|>").ids).intersection((1, 2, 14))
 
 
 def test_a_token_that_only_the_configuration_calls_special_can_be_text(tmp_path):

@@ -4,17 +4,19 @@ In the library special tokens count wherever a text has them or, with its own
 `encode_special_tokens`, nowhere. For special tokens at some places this file adds a token, the cut,
 whose text is random, so that a client cannot guess it. The cut replaces the special tokens while
 the library encodes, so that normalizer, splits and merges see the same borders as with the special
-tokens themselves.
+tokens themselves. A model that may produce special tokens by itself, such as a unigram model with a
+piece `</s>`, is copied without their texts.
 
 But: the library looks for a cut before it normalizes the text. It looks for special tokens whose
 `normalized` is true only afterwards.
 """
 
+import json
 import secrets
 from collections.abc import Iterable, Sequence
 
 import tokenizers
-from tokenizers import AddedToken
+from tokenizers import AddedToken, models
 
 from mini_vllm.tokenizer.encoding import SpecialFinder, SpecialPlace
 
@@ -49,9 +51,15 @@ class PlainEncoder:
         )
         self.as_written = tokenizer.normalizer is None or not any(t.normalized for t in special)
         self._cut = f"<|cut {secrets.token_hex(8)}|>"
-        self._inner = _sharing(tokenizer)
-        # In the order of their ids the library gives the tokens the same ids again.
-        added = [_copy(known[token_id], special=named) for token_id in sorted(known)]
+        model, hidden = _without(tokenizer.model, [t.content for t in special])
+        self._inner = _sharing(tokenizer, model)
+        # In the order of their ids the library gives the tokens the same ids again. It does not
+        # look for special tokens, so the hidden ones need no ids.
+        added = [
+            _copy(token, special=named)
+            for _, token in sorted(known.items())
+            if token.content not in hidden
+        ]
         self._inner.add_tokens(added)
         self._inner.add_tokens([AddedToken(self._cut, special=False, normalized=False)])
         self._inner.encode_special_tokens = True
@@ -96,12 +104,32 @@ class PlainEncoder:
                 spans[number] = start + shift, end + shift
 
 
-def _sharing(tokenizer: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    made = tokenizers.Tokenizer(tokenizer.model)
+def _sharing(tokenizer: tokenizers.Tokenizer, model: models.Model) -> tokenizers.Tokenizer:
+    made = tokenizers.Tokenizer(model)
     for rule in ("normalizer", "pre_tokenizer", "post_processor"):
         if getattr(tokenizer, rule) is not None:
             setattr(made, rule, getattr(tokenizer, rule))
     return made
+
+
+def _without(model: models.Model, tokens: Iterable[str]) -> tuple[models.Model, set[str]]:
+    """Return a model that does not produce these tokens, and those of them that it now lacks.
+
+    Only a unigram model takes any piece of its vocabulary, wherever the text has it. In a copy of
+    the model these pieces get random texts, and keep their ids.
+    """
+    hidden: set[str] = set()
+    if not isinstance(model, models.Unigram):
+        return model, hidden
+    state = json.loads(model.__getstate__())
+    pieces, wanted = state["vocab"], set(tokens)
+    for number, (piece, score) in enumerate(pieces):
+        if piece in wanted:
+            pieces[number] = secrets.token_hex(16), score
+            hidden.add(piece)
+    copy = models.Unigram()
+    copy.__setstate__(json.dumps(state).encode())
+    return copy, hidden
 
 
 def _copy(token: AddedToken, *, special: frozenset[str]) -> AddedToken:
