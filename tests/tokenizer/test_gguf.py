@@ -114,6 +114,11 @@ def test_llama_is_sentencepiece(tmp_path, dummy_prefix):
     assert tokenizer.vocab_size == wanted.vocab_size
     for column in ("rest", "first", "special"):
         assert getattr(tokenizer.pieces, column) == getattr(wanted.pieces, column)
+    # As in llama.cpp, no text precedes a user-defined token that begins a text, such as Phi-3's
+    # `</s>`, and the text after it has a prefix of its own.
+    space = "▁" * dummy_prefix
+    for one, expected in ((tokenizer, f"<think>{space}the"), (wanted, f"{space}<think>the")):
+        assert "".join(one.encode("<think>the").tokens) == expected
 
 
 def test_gpt2_is_byte_level_bpe(tmp_path):

@@ -52,6 +52,7 @@ def _sentencepiece(
     vocabulary: GGUFVocabulary, model: bytes, added: tuple[tuple[int, ...], ...]
 ) -> VocabularyTokenizer:
     stripping = vocabulary.stripping()
+    rows = zip(vocabulary.tokens, vocabulary.types, strict=True)
     return SentencePieceTokenizer(
         model,
         vocabulary.path,
@@ -59,6 +60,8 @@ def _sentencepiece(
         suffix=added[1],
         lstrip=stripping["lstrip"],
         rstrip=stripping["rstrip"],
+        # In llama.cpp text after a user-defined token gets a space of its own, as after others.
+        cutting=[token for token, kind in rows if kind is PieceType.USER_DEFINED],
     )
 
 

@@ -74,6 +74,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         suffix: ids that `add_special_tokens` puts at the end.
         lstrip: special tokens that absorb the white space before them.
         rstrip: special tokens that absorb the white space after them.
+        cutting: user-defined pieces that cut a text in parts, as special tokens do.
         folder: the folder of the configuration files, or None.
     """
 
@@ -86,6 +87,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         suffix: Sequence[int] = (),
         lstrip: frozenset[str] = frozenset(),
         rstrip: frozenset[str] = frozenset(),
+        cutting: Iterable[str] = (),
         folder: Path | None = None,
     ) -> None:
         config = read_json_object(folder / "tokenizer_config.json") if folder else {}
@@ -126,7 +128,7 @@ class SentencePieceTokenizer(VocabularyTokenizer):
         lstrip |= {token for token, row in added.items() if row.lstrip}
         rstrip |= {token for token, row in added.items() if row.rstrip}
         self._finder = SpecialFinder(special.all(), lstrip=lstrip, rstrip=rstrip)
-        plain = [token for token, row in added.items() if ids[token] not in self._special]
+        plain = [token for token in (*added, *cutting) if ids[token] not in self._special]
         self._plain = SpecialFinder(plain, lstrip=lstrip, rstrip=rstrip)
         self._behind = inner
         if self._flags.add_dummy_prefix and config.get("legacy") is False:
