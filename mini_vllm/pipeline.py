@@ -319,8 +319,8 @@ class TextPipeline(Copyable):
         """Let matches count only after the content of the first `min_tokens` ids."""
         content = sum(len(event.text) for event in parts if isinstance(event, TextDelta))
         if content:
-            # The splitter may have held some of the content since then. Reasoning precedes the
-            # content, so the content is the end of the text that the splitter took.
+            # The splitter may have held some of the content since then. It is the end of the text
+            # that the splitter took, behind all reasoning so far.
             stop.min_end = self._early - (self._taken - content - stop.length)
 
     def _answer(self, text: str, events: list[Event]) -> None:

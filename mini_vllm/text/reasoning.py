@@ -4,7 +4,8 @@ The opening tag is often part of the prompt already, so the caller says whether 
 the reasoning. Without an end tag all of the text is reasoning. The text after the end tag is the
 answer, unchanged, line breaks included, and tags in it are text. If a family frames its answers, as
 in `<answer> ... </answer>`, the frame is not part of the answer. Such a tag is a frame only at the
-beginning and, if the answer has a frame, at the end of the text; anywhere else it is text.
+beginning and, if the answer has a frame, at the end of the text; anywhere else it is text. Markers
+that are special tokens are markup anywhere before the first call: reasoning may follow an answer.
 
 But: harmony has reasoning and calls in one format; `create_tool_parser("harmony")` reads both.
 """
@@ -18,7 +19,7 @@ from mini_vllm.text.states.basic import Gap, Prose
 from mini_vllm.text.stream_parser import Format, On, State, StreamParser
 
 # The states in the answer.
-ANSWER = ("answer", "framed", "end of frame")
+ANSWER = ("answer", "calls", "framed", "end of frame")
 
 
 def create_reasoning_splitter(
@@ -50,7 +51,7 @@ def _table(format: ReasoningFormat, ends_at: tuple[str, ...]) -> Format:
     frame, frame_end = format.frame
     openings = {marker: On("reasoning", "close") for marker in format.openings}
     closings = {marker: On("after" if frame else "answer", "close") for marker in format.closings}
-    enders = {marker: On("answer", keep=True) for marker in ends_at}
+    enders = {marker: On("calls", keep=True) for marker in ends_at}
     frames = {marker: On("framed", "close") for marker in frame}
     states: dict[str, State] = {
         "start": Gap({**openings, **frames}, otherwise=On("answer", "text")),
@@ -59,16 +60,20 @@ def _table(format: ReasoningFormat, ends_at: tuple[str, ...]) -> Format:
         "reasoning": Prose({**enders, **closings}, kind=ReasoningDelta),
         "after": Gap(frames, otherwise=On("answer", "text")),
         "answer": Prose({}),
+        "calls": Prose({}),
         "framed": Prose(dict.fromkeys(frame_end, On("end of frame"))),
         "end of frame": Gap({}, otherwise=On("framed", "text"), last=On("framed", "close")),
     }
     if format.special:
-        markup = dict.fromkeys([*frame, *frame_end], On("answer", "close"))
+        frames = dict.fromkeys([*frame, *frame_end], On("answer", "close"))
+        markup = {**openings, **frames}
+        # The arguments of a call may quote the markers.
+        calls = {opener: On("calls", keep=True) for opener in (*format.call_openers, *ends_at)}
         states |= {
-            "inside": Gap({**openings, **markup}, otherwise=On("reasoning", "reasoning")),
+            "inside": Gap(markup, otherwise=On("reasoning", "reasoning")),
             "reasoning": Prose({**enders, **closings, **markup}, kind=ReasoningDelta),
-            "answer": Prose(markup),
-            "framed": Prose(markup),
+            "answer": Prose({**markup, **calls}),
+            "framed": Prose({**markup, **calls}),
         }
     return Format(format.name, states, start="start", home="answer")
 

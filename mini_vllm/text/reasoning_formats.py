@@ -8,6 +8,7 @@ import difflib
 from dataclasses import dataclass, replace
 
 from mini_vllm.text.formats import find_format, is_format
+from mini_vllm.text.stream_parser import Format
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class ReasoningFormat:
         frame: the markers that may precede the answer, then the markers that may end it; they are
             not part of the answer.
         special: whether the markers are special tokens. A text hardly ever quotes these, so they
-            are markup anywhere.
+            are markup anywhere before the first call.
         aliases: other names, including families with the same markers.
         calls: the tool formats of the family's models, if not the format of the same name.
     """
@@ -39,8 +40,17 @@ class ReasoningFormat:
     @property
     def ends_at(self) -> tuple[str, ...]:
         """The openers of calls that end the reasoning, if the tool format in use is unknown."""
-        formats = (find_format(name) for name in self.calls or (self.name,) if is_format(name))
-        return tuple({opener: None for format in formats for opener in format.ends_reasoning})
+        return tuple({o: None for format in self._formats for o in format.ends_reasoning})
+
+    @property
+    def call_openers(self) -> tuple[str, ...]:
+        """The openers of calls in an answer, if the tool format in use is unknown."""
+        markers = (format.states[format.home].on for format in self._formats)
+        return tuple({marker: None for on in markers for marker in on if on[marker].do == "open"})
+
+    @property
+    def _formats(self) -> list[Format]:
+        return [find_format(name) for name in self.calls or (self.name,) if is_format(name)]
 
 
 _THINK = (("<think>",), ("</think>",))
@@ -78,7 +88,7 @@ REASONING_FORMATS = {
         ReasoningFormat("kimi_k2", *_THINK),
         ReasoningFormat("hy_v3", *_THINK, aliases=("hy_v4", "hunyuan")),
         ReasoningFormat("minimax_m2", *_THINK, inside=True, aliases=("minimax",)),
-        ReasoningFormat("mistral", ("[THINK]",), ("[/THINK]",)),
+        ReasoningFormat("mistral", ("[THINK]",), ("[/THINK]",), special=True),
         ReasoningFormat(
             "granite_thinking_parser",
             *_THINK,
@@ -93,15 +103,18 @@ REASONING_FORMATS = {
         ReasoningFormat("olmo3", *_THINK, inside=True),
         ReasoningFormat("step3", *_THINK, inside=True),
         ReasoningFormat("step3p5", *_THINK, inside=True, calls=("qwen3_coder",)),
-        ReasoningFormat("seed_oss", ("<seed:think>",), ("</seed:think>",)),
-        ReasoningFormat("minimax_m3", ("<mm:think>",), ("</mm:think>",), aliases=("minimax-m3",)),
-        ReasoningFormat("gemma4", ("<|channel>thought\n",), ("<channel|>",)),
-        ReasoningFormat("kimi", ("◁think▷",), ("◁/think▷",)),
+        ReasoningFormat("seed_oss", ("<seed:think>",), ("</seed:think>",), special=True),
+        ReasoningFormat(
+            "minimax_m3", ("<mm:think>",), ("</mm:think>",), aliases=("minimax-m3",), special=True
+        ),
+        ReasoningFormat("gemma4", ("<|channel>thought\n",), ("<channel|>",), special=True),
+        ReasoningFormat("kimi", ("◁think▷",), ("◁/think▷",), special=True),
         ReasoningFormat(
             "plamo3",
             ("<|plamo:begin_think:plamo|>",),
             ("<|plamo:end_think:plamo|>",),
             inside=True,
+            special=True,
         ),
         # One pair of markers for each reasoning effort.
         ReasoningFormat(
@@ -109,6 +122,7 @@ REASONING_FORMATS = {
             ("<ifm|think>", "<ifm|think_fast>", "<ifm|think_faster>"),
             ("</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"),
             inside=True,
+            special=True,
         ),
         # Phrases: Granite 3.2 writes no markers, and quantized it writes "Here's".
         ReasoningFormat(

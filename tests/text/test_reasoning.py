@@ -111,37 +111,68 @@ def markers_of(family):
 def texts_of(family):
     """Texts of a family's markers, their halves, and what may stand around them."""
     markers = markers_of(family)
+    markers += SPECIAL.get(family, [])
     halves = [half for one in markers for half in (one[: len(one) // 2], one[len(one) // 2 :])]
     parts = st.sampled_from([*markers * 2, *halves, *PARTS])
     return st.lists(parts, max_size=8).map("".join)
 
 
-# Families whose markers are special tokens.
-SPECIAL = ("cohere_command3", "cohere_command4", "kimi_k3")
+# Families whose markers are special tokens, and what begins a call in their answers.
+SPECIAL = {
+    "mistral": ["[TOOL_CALLS]"],
+    "seed_oss": ["<seed:tool_call>", "<function="],
+    "minimax_m3": ["]<]minimax[>[<tool_call>"],
+    "gemma4": ["<|tool_call>"],
+    "kimi": [],
+    "plamo3": ["<|plamo:begin_tool_requests:plamo|>"],
+    "k2_horizon": ["<ifm|tool_calls>"],
+    "cohere_command3": ["<|START_ACTION|>"],
+    "cohere_command4": ["<|START_ACTION|>"],
+    "kimi_k3": [K3("open", "tools")],
+}
+
+
+def special_reference(text, family, inside, ends_at):
+    """By definition, for families of special tokens: marker after marker."""
+    openings, closings, usual, *frame = FAMILIES[family]
+    before, behind = frame or ([], [])
+    calls, events = [*SPECIAL[family], *ends_at], []
+    kind = r if (usual if inside is None else inside) else t
+    first = [*openings, *before, *(behind if kind is r else [])]
+    while text:
+        text = re.sub(rf"\A[ \t\r\n]*(?={one_of(first)})", "", text)
+        markup = [*openings, *before, *behind]
+        markers = [*markup, *(closings + [*ends_at] if kind is r else calls)]
+        found = re.search(rf"(?s)(.*?)({one_of(markers)}|\Z)", text)
+        prose, marker = found.groups()
+        events += [kind(prose)] if prose else []
+        if marker in calls:
+            return norm([*events, t(text[len(prose) :])])
+        text = text[found.end() :]
+        first = before if marker in closings else []
+        kind = r if marker in openings else t
+    return norm(events)
 
 
 def reference(text, family, *, inside=None, ends_at=()):
     """By definition, from the whole text."""
+    if family in SPECIAL:
+        return special_reference(text, family, inside, ends_at)
     openings, closings, usual, *frame = FAMILIES[family]
     before, behind = frame or ([], [])
     begins = re.match(rf"[ \t\r\n]*{one_of(openings)}", text)
     ended = "" if begins or (usual if inside is None else inside) else "none"
     text = text[begins.end() :] if begins else text
     if not ended:
-        markup = [*before, *behind] if family in SPECIAL else []
-        if start := not begins and re.match(rf"[ \t\r\n]*{one_of(markup)}", text):
-            text = text[start.end() - len(start[0].strip()) :]
-        end = re.search(one_of([*closings, *ends_at, *markup]), text)
+        end = re.search(one_of([*closings, *ends_at]), text)
         reasoning, ended = (text[: end.start()], end[0]) if end else (text, "")
         text = text[end.start() if ended in ends_at else end.end() :] if end else ""
     else:
         reasoning = ""
     answer, framed = text, 0
-    if ended not in (*ends_at, *before, *behind):
+    if ended not in ends_at:
         answer, framed = re.subn(rf"\A[ \t\r\n]*{one_of(before)}", "", text)
-    if family in SPECIAL:
-        answer = re.sub(one_of([*before, *behind]), "", answer)
-    elif framed or (inside is False and ended == "none"):
+    if framed or (inside is False and ended == "none"):
         answer = re.sub(rf"{one_of(behind)}[ \t\r\n]*\Z", "", answer)
     return [*([r(reasoning)] if reasoning else []), *([t(answer)] if answer else [])]
 
@@ -260,6 +291,16 @@ ROWS = {
         ["<|START_THINKING|>Hm<|START_RESPONSE|>Hi<|END_RESPONSE|>"], [r("Hm"), t("Hi")]),
     "thoughts with tags of a frame": ("ernie45", None, ["Hm <response>"], [r("Hm <response>")]),
     "only white space": ("deepseek_r1", None, ["\n "], [r("\n ")]),
+    "thoughts behind an answer": ("gemma4", None,
+        ["Hi <|channel>thought\nsecret<channel|>A <|channel>thought\nmore<channel|>", "B"],
+        [t("Hi "), r("secret"), t("A "), r("more"), t("B")]),
+    "thoughts behind an answer, Mistral": ("mistral", None, ["Before. [THI", "NK]a[/THINK]b"],
+        [t("Before. "), r("a"), t("b")]),
+    "a marker in the arguments of a call": ("minimax_m3", None,
+        ["Hi ]<]minimax[>[<tool_call>a <mm:think>b</mm:think>"],
+        [t("Hi ]<]minimax[>[<tool_call>a <mm:think>b</mm:think>")]),
+    "a second opener of special tokens": ("mistral", True, ["a [THINK]b[/THINK]c"],
+        [r("a b"), t("c")]),
     "the end of a frame in the answer": ("granite_3_3", None,
         ["<think>a</think><response>The tag </response> ends it.</respon", "se>\n"],
         [r("a"), t("The tag </response> ends it.")]),
