@@ -18,9 +18,9 @@ from mini_vllm.text.stream_parser import Format, On, State
 def _functions(name: str, call: str, *, framed: bool = True) -> Format:
     """Return a table of `<function=n>` and `<parameter=k>`, as Qwen3-Coder has it.
 
-    A line that begins with `<parameter=` or `</function>` ends a value that has no `</parameter>`,
-    as in vLLM and SGLang. Those two engines take these tags anywhere in a value; here a tag within
-    a line is text, since the value may quote it.
+    A line that begins with `<parameter=`, `</function>` or the next call ends a value that has no
+    `</parameter>`, as in vLLM and SGLang. Those two engines take these tags anywhere in a value;
+    here a tag within a line is text, since the value may quote it.
     """
     opener, closer = f"<{call}>", f"</{call}>"
     return Format(
@@ -59,6 +59,8 @@ def _functions(name: str, call: str, *, framed: bool = True) -> Format:
                     "</parameter>": On("parameters"),
                     "\n<parameter=": On("key"),
                     "\n</function>": On("close", "end"),
+                    f"\n{opener}\n<function=": On("parameters", keep=True),
+                    f"\n{opener}<function=": On("parameters", keep=True),
                 },
                 framed=framed,
             ),

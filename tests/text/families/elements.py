@@ -34,7 +34,8 @@ def functions(format, call="tool_call", framed=True, sample=""):
         lambda layout: f"</function>{space(layout, 1)}{closer}",
     )
     inside = (
-        rf"<parameter=\s*{LINE}\s*>(.*?)(?:</parameter>|(?=\n<parameter=|\n</function>)){S}",
+        rf"<parameter=\s*{LINE}\s*>(.*?)"
+        rf"(?:</parameter>|(?=\n<parameter=|\n</function>|\n{opener}\n?<function=)){S}",
         rf"</function>(?:{S}{closer})?|{closer}|(?={opener}|<function=)|\Z",
     )
 
@@ -57,7 +58,13 @@ def functions(format, call="tool_call", framed=True, sample=""):
         calls_in_prose(write),
         markers,
         markers[:2],
-        ("</parameter>", "\n<parameter=", "\n</function>"),
+        (
+            "</parameter>",
+            "\n<parameter=",
+            "\n</function>",
+            f"\n{opener}<function=",
+            f"\n{opener}\n<function=",
+        ),
         sample=sample,
     )
 
