@@ -208,6 +208,9 @@ ROWS = {
         "<tool_call>\n<function=f>\n<parameter=text>\na\n<tool_call> b\n<tool_call>\n<function=g>\n"
         "<parameter=count>\n3\n<tool_call><function=h></function>\n</tool_call>",
         [("f", {"text": "a\n<tool_call> b"}), ("g", {"count": "3"}), ("h", {})]),
+    "Qwen: a parameter twice": ("qwen3_coder",
+        "<tool_call>\n<function=f>\n<parameter=text>\na\n</parameter>\n<parameter=text>\nb\n"
+        "</parameter>\n</function>\n</tool_call>", [("f", '{"text": "a", "text": "b"}')]),
     "Seed-OSS: no </function>": ("seed_oss", "<seed:tool_call><function=f></seed:tool_call>",
         [("f", {})]),
     "Qwen: names of kin": ("step5", "<tool_call><function=f><parameter=list>\n[1\n</parameter>"
