@@ -142,7 +142,7 @@ def special_reference(text, family, inside, ends_at):
     while text:
         text = re.sub(rf"\A[ \t\r\n]*(?={one_of(first)})", "", text)
         markup = [*openings, *before, *behind]
-        markers = [*markup, *(closings + [*ends_at] if kind is r else calls)]
+        markers = [*markup, *([*closings, *ends_at] if kind is r else calls)]
         found = re.search(rf"(?s)(.*?)({one_of(markers)}|\Z)", text)
         prose, marker = found.groups()
         events += [kind(prose)] if prose else []

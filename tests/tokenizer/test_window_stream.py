@@ -1,5 +1,6 @@
 """WindowDecodeStream: what it promises for tokenizers of which only `decode` is known."""
 
+import itertools
 import random
 
 import pytest
@@ -200,6 +201,18 @@ def test_context_survives_a_long_run_of_skipped_tokens():
     the, end = tokenizer.token_to_id("▁the"), tokenizer.token_to_id("</s>")
     pieces, _ = run(tokenizer, [the, *[end] * 200, the])
     assert "".join(pieces) == "the the"
+
+
+@pytest.mark.parametrize("stripped", [1, 2, 3, 8])
+def test_a_decoder_that_strips_several_spaces_loses_no_other_space(stripped):
+    inner = Tokenizer(models.BPE({"a": 0, "▁": 1, "▁b": 2, "▁▁": 3}, []))
+    strip = decoders.Strip(" ", stripped, 0)
+    inner.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), strip])
+    tokenizer = Opaque(HuggingFaceTokenizer.from_tokenizer(inner))
+    for ids in itertools.product(range(4), repeat=4):
+        for cut in (0, 2):
+            pieces, rest = run(tokenizer, ids[cut:], ids[:cut])
+            assert inner.decode(ids[:cut]) + "".join(pieces) + rest == inner.decode(ids), ids
 
 
 def test_a_decoder_that_panics_is_no_text():

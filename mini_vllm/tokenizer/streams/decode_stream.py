@@ -33,6 +33,8 @@ _UNFINISHED = "\ufffd"
 # An id with text has at least one byte, and a character has at most four bytes: an unfinished
 # character never begins in the fourth id from the end.
 _MOST_WAITING = 3
+# How many ids of a space, at the beginning of a text, a decoder may strip.
+_MOST_STRIPPED = 8
 # A stream begins with this many ids of text at the end of the prompt. The first ids may end a
 # character, and the last ids may begin another character; two more ids do neither.
 _TAIL = 2 * _MOST_WAITING + 2
@@ -206,10 +208,10 @@ class WindowDecodeStream(TokenStream):
         return min(self._decode(some).count(_UNFINISHED) for some in without_last)
 
     def _has_text(self, token_id: int) -> bool:
-        # `decode` may strip only the first of two spaces.
-        if self._decode([token_id]) or self._decode([token_id, token_id]):
+        # `decode` may strip the first spaces.
+        if self._decode([token_id]) or self._decode([token_id] * (_MOST_STRIPPED + 1)):
             return True
-        # Or it strips both spaces, and a space only counts after other text.
+        # Or it strips all of them, and a space only counts after other text.
         before = self._context + self._waiting
         together = self._decode([*before, token_id])
         return together not in ("", self._decode(before))
@@ -255,9 +257,13 @@ class WindowDecodeStream(TokenStream):
             return
         shared = _shared(cut.text, whole) if whole else len(cut.text)
         self._out = self._out[shared:]
-        self._context = self._waiting[: cut.taken]
+        ids, size = [*self._context, *self._waiting[: cut.taken]], cut.taken
         del self._waiting[: cut.taken]
-        self._before = self._decode(self._context)
+        self._context, self._before = ids[-size:], self._decode(ids[-size:])
+        # If `decode` strips the first spaces, a context without text would not protect later ones.
+        while not self._before and size < len(ids):
+            size += 1
+            self._context, self._before = ids[-size:], self._decode(ids[-size:])
         if whole:
             together = self._decode(self._context + self._waiting)
             self._before = self._before[: _shared(self._before, together)]
