@@ -122,9 +122,9 @@ def _without(model: models.Model, tokens: Iterable[str]) -> tuple[models.Model, 
     if not isinstance(model, models.Unigram):
         return model, hidden
     state = json.loads(model.__getstate__())
-    pieces, wanted = state["vocab"], set(tokens)
+    pieces, names = state["vocab"], set(tokens)
     for number, (piece, score) in enumerate(pieces):
-        if piece in wanted:
+        if piece in names:
             pieces[number] = secrets.token_hex(16), score
             hidden.add(piece)
     copy = models.Unigram()
