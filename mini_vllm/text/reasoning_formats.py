@@ -8,6 +8,7 @@ import difflib
 from dataclasses import dataclass, replace
 
 from mini_vllm.text.formats import find_format, is_format
+from mini_vllm.text.states.basic import Prose
 from mini_vllm.text.stream_parser import Format
 
 
@@ -45,8 +46,9 @@ class ReasoningFormat:
     @property
     def call_openers(self) -> tuple[str, ...]:
         """The openers of calls in an answer, if the tool format in use is unknown."""
-        markers = (format.states[format.home].on for format in self._formats)
-        return tuple({marker: None for on in markers for marker in on if on[marker].do == "open"})
+        states = (format.states[format.home] for format in self._formats)
+        ways = (way for state in states if isinstance(state, Prose) for way in state.on.items())
+        return tuple({marker: None for marker, on in ways if on.do == "open"})
 
     @property
     def _formats(self) -> list[Format]:

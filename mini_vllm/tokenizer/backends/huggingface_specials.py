@@ -54,7 +54,7 @@ class PlainEncoder:
         model, hidden = _without(tokenizer.model, [t.content for t in special])
         self._inner = _sharing(tokenizer, model)
         # In the order of their ids the library gives the tokens the same ids again. It does not
-        # look for special tokens, so the hidden ones need no ids.
+        # look for special tokens, so hidden tokens need no ids.
         added = [
             _copy(token, special=named)
             for _, token in sorted(known.items())

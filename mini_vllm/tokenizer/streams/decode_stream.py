@@ -260,7 +260,7 @@ class WindowDecodeStream(TokenStream):
         ids, size = [*self._context, *self._waiting[: cut.taken]], cut.taken
         del self._waiting[: cut.taken]
         self._context, self._before = ids[-size:], self._decode(ids[-size:])
-        # If `decode` strips the first spaces, a context without text would not protect later ones.
+        # If `decode` strips the first spaces, a context without text does not protect later spaces.
         while not self._before and size < len(ids):
             size += 1
             self._context, self._before = ids[-size:], self._decode(ids[-size:])
