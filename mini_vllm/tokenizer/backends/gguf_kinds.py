@@ -19,6 +19,7 @@ from tokenizers import (
 )
 
 from mini_vllm.tokenizer.backends.gguf_splits import SPLITS
+from mini_vllm.tokenizer.backends.gguf_unigram import UnigramTokenizer
 from mini_vllm.tokenizer.backends.gguf_vocabulary import GGUFVocabulary
 from mini_vllm.tokenizer.backends.huggingface import HuggingFaceTokenizer
 from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer
@@ -33,36 +34,33 @@ def _llama(vocabulary: GGUFVocabulary) -> VocabularyTokenizer:
     model = write_model(
         _pieces(vocabulary), add_dummy_prefix=vocabulary.flag("add_space_prefix", default=True)
     )
-    return _sentencepiece(vocabulary, model, vocabulary.added_ids(add_bos=True))
+    options = _options(vocabulary, vocabulary.added_ids(add_bos=True))
+    return SentencePieceTokenizer(model, vocabulary.path, **options)
 
 
 def _t5(vocabulary: GGUFVocabulary) -> VocabularyTokenizer:
     """Return a unigram model."""
+    pieces = _pieces(vocabulary)
     model = write_model(
-        _pieces(vocabulary),
+        pieces,
         add_dummy_prefix=vocabulary.flag("add_space_prefix", default=True),
         remove_extra_whitespaces=vocabulary.flag("remove_extra_whitespaces", default=False),
         unigram=True,
         normalization=vocabulary.bytes_of("precompiled_charsmap"),
     )
-    return _sentencepiece(vocabulary, model, vocabulary.added_ids(add_eos=True))
+    options = _options(vocabulary, vocabulary.added_ids(add_eos=True))
+    return UnigramTokenizer(pieces, model, vocabulary.path, **options)
 
 
-def _sentencepiece(
-    vocabulary: GGUFVocabulary, model: bytes, added: tuple[tuple[int, ...], ...]
-) -> VocabularyTokenizer:
-    stripping = vocabulary.stripping()
+def _options(vocabulary: GGUFVocabulary, added: tuple[tuple[int, ...], ...]) -> dict[str, Any]:
     rows = zip(vocabulary.tokens, vocabulary.types, strict=True)
-    return SentencePieceTokenizer(
-        model,
-        vocabulary.path,
-        prefix=added[0],
-        suffix=added[1],
-        lstrip=stripping["lstrip"],
-        rstrip=stripping["rstrip"],
+    return {
+        "prefix": added[0],
+        "suffix": added[1],
         # In llama.cpp text after a user-defined token gets a space of its own, as after others.
-        cutting=[token for token, kind in rows if kind is PieceType.USER_DEFINED],
-    )
+        "cutting": [token for token, kind in rows if kind is PieceType.USER_DEFINED],
+        **vocabulary.stripping(),
+    }
 
 
 def _pieces(vocabulary: GGUFVocabulary) -> list[ModelPiece]:
