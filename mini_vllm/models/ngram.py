@@ -24,6 +24,7 @@ from typing import NamedTuple
 from mini_vllm.chat_template.template import ChatTemplate
 from mini_vllm.engine.model import Burst, SlotView
 from mini_vllm.engine.structured_output import TokenMask
+from mini_vllm.models.json_choice import JsonChoice, pick
 from mini_vllm.models.sampling import sample
 from mini_vllm.tokenizer.backends.byte import ByteTokenizer
 
@@ -41,11 +42,13 @@ class _Text:
         symbols: EOS, the prompt and the output.
         taken: how many ids of the output are in `symbols`.
         length: length of the longest suffix that occurs elsewhere; an upper bound at first.
+        choice: the place in the JSON that a grammar demands, or None.
     """
 
     symbols: str
     taken: int
     length: int
+    choice: JsonChoice | None = None
 
 
 class NgramModel:
@@ -111,7 +114,12 @@ class NgramModel:
         """Take in the prompts of new slots; return one id for each."""
         for slot in slots:
             symbols = self._eos + self._documents(slot.prompt_token_ids)
-            self._texts[slot.key] = _Text(symbols, 0, len(symbols))
+            text = self._texts[slot.key] = _Text(symbols, 0, len(symbols))
+            if slot.params.structured_outputs is not None:
+                prompt = bytes(id for id in slot.prompt_token_ids if 0 <= id < 256)
+                text.choice = JsonChoice(
+                    slot.params.structured_outputs, prompt.decode(errors="ignore"), ord(self._eos)
+                )
         return self.decode(slots)
 
     def decode(self, slots: Sequence[SlotView]) -> list[Burst]:
@@ -159,6 +167,9 @@ class NgramModel:
         new = self._symbols(slot.output_token_ids[text.taken :])
         text.symbols += new
         text.taken += len(new)
+        if text.choice is not None:
+            for symbol in new:
+                text.choice.push(ord(symbol))
         # A match longer than the last match and the new ids together would have been found before.
         text.length = self._longest(text.symbols, text.length + len(new))
         params = slot.params
@@ -170,6 +181,9 @@ class NgramModel:
 
     def _ranking(self, text: _Text, slot: SlotView) -> Ranking:
         """Return the ids that may follow, with their counts, the likeliest first."""
+        preferred = None if text.choice is None else text.choice.ranking(slot.mask)
+        if preferred is not None:
+            return [(token_id, 1 + (not place)) for place, token_id in enumerate(preferred)]
         if slot.mask is not None:
             return self._masked(text, slot.mask)
         # If every following id is banned, shorter suffixes are tried.
@@ -184,7 +198,7 @@ class NgramModel:
         """Return ids of a mask with their counts, the likeliest first.
 
         If the mask excludes every following id, shorter suffixes are tried; if no suffix leads to
-        an allowed id, all allowed ids have equal counts. Three rules keep a masked text short:
+        an allowed id, letters and digits are preferred. Three rules keep a masked text short:
 
         - The model does not read its own output, which has the text that it was forced to write.
         - It puts no white space after white space.
@@ -203,7 +217,7 @@ class NgramModel:
                     Counter({symbol: counts[symbol] for symbol in allowed.intersection(counts)})
                 )
             length //= 2
-        return [(token_id, 1) for token_id in tight or equal]
+        return [(token_id, 1) for token_id in pick(tight or equal, text.taken)]
 
     def _chance_of(self, slot: SlotView) -> random.Random:
         if slot.params.seed is None:

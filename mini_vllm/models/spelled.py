@@ -231,26 +231,35 @@ class SpelledModel:
     def _next_allowed(self, slot: SlotView, spelling: _Spelling, mask: TokenMask) -> Burst:
         """Return the longest token of a mask whose bytes the model of bytes would also choose."""
         inner, candidates, start = spelling.inner, self._speller.candidates(mask), b""
+        # Bytes that the last token left over, because a longer token did not fit.
+        ahead = bytes(inner.output_token_ids[spelling.spelled :])
+        whole: tuple[int, int] | None = None
         while True:
             token_id, bytes_after = self._speller.allowed(mask, candidates, start)
+            if token_id is not None:
+                whole = token_id, len(start)
             if not start and self._eos in mask:
                 bytes_after.add(_EOS)
             if not bytes_after:
                 break
-            # After a whole token the model may choose any byte; the token ends if it is not one of
-            # `bytes_after`.
-            inner.mask = TokenMask.of(bytes_after, _EOS + 1) if token_id is None else None
-            [news] = self._model.decode([inner])
-            assert isinstance(news, Burst)
-            [byte] = news.token_ids
+            if len(start) < len(ahead):
+                byte = ahead[len(start)]
+            else:
+                # After a whole token the model may choose any byte; the token ends if no longer
+                # token has that byte.
+                inner.mask = TokenMask.of(bytes_after, _EOS + 1) if whole is None else None
+                [news] = self._model.decode([inner])
+                assert isinstance(news, Burst)
+                [byte] = news.token_ids
+                if byte in bytes_after:
+                    self._step(spelling, news)
             if byte not in bytes_after:
                 break
-            self._step(spelling, news)
             if byte == _EOS:
                 return self._burst(slot, spelling, self._eos, 1)
             start += bytes([byte])
-        if token_id is not None:
-            return self._burst(slot, spelling, token_id, len(start))
+        if whole is not None:
+            return self._burst(slot, spelling, *whole)
         # No token of the mask can be spelled, so only a special token is left.
         token_id = next(iter(mask))
         return Burst((token_id,), () if slot.params.logprobs is None else ({token_id: 0.0},))

@@ -87,7 +87,7 @@ class Allowed(frozenset[str]):
         known: "dict[int, Allowed] | None" = None,
     ) -> "Allowed":
         """Find the types."""
-        branches = _branches(schema, root or {})
+        branches = schema_branches(schema, root or {})
         names = frozenset().union(*map(_own_types, branches)) if types is None else types
         allowed = super().__new__(cls, names)
         allowed._branches, allowed._root = branches, root or {}
@@ -162,7 +162,7 @@ def _read(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, frozenset[s
             raise ValueError(f"{at}.name is {name!r}; it must be a string that is not empty")
         root = _mapping(function.get("parameters") or {}, f"{at}.parameters")
         types[name] = {}
-        for branch in _branches(root, root):
+        for branch in schema_branches(root, root):
             properties = branch.get("properties")
             for key, schema in properties.items() if isinstance(properties, Mapping) else ():
                 allowed = Allowed(None, schema, root)
@@ -171,7 +171,7 @@ def _read(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, frozenset[s
     return types
 
 
-def _branches(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def schema_branches(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return a schema and the schemas that it refers to or offers, outermost first, each once."""
     branches: list[Mapping[str, Any]] = []
     waiting = deque([schema])
