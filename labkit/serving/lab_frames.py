@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from labkit.serving.lab_path import PipelineRaised, telling_the_author
 from labkit.serving.layers import Maker
 from mini_vllm.engine import Request, StreamChunk
+from mini_vllm.engine.whole_calls import without_text
 from mini_vllm.server.wire.api_errors import ApiError, broken_off
 from mini_vllm.server.wire.sse import DONE, HeldReport, StreamHead, StreamResponse, Usage, frame
 from mini_vllm.text.events import CallEnd
@@ -35,6 +36,7 @@ class LabFramesFactory:
         *,
         named_function: bool = False,
         parallel_tool_calls: bool = True,
+        only_calls: bool = False,
         strip: bool = False,
     ) -> "LabFrames":
         """Return the frames of one chat. They keep white space even if `strip` is true.
@@ -61,7 +63,13 @@ class LabFramesFactory:
                 "model": head.model,
                 "include_usage": head.include_usage,
             })  # fmt: skip
-        return LabFrames(made, head, named=named_function, parallel=parallel_tool_calls)
+        return LabFrames(
+            made,
+            head,
+            named=named_function,
+            parallel=parallel_tool_calls,
+            only_calls=only_calls,
+        )
 
 
 class LabFrames:
@@ -72,13 +80,17 @@ class LabFrames:
         head: the facts that are known before the first token.
         named: the request chose a function by its name.
         parallel: false drops all calls but the first.
+        only_calls: leave out all text.
     """
 
-    def __init__(self, stream: Any, head: StreamHead, *, named: bool, parallel: bool) -> None:
+    def __init__(
+        self, stream: Any, head: StreamHead, *, named: bool, parallel: bool, only_calls: bool
+    ) -> None:
         self._stream = stream
         self._head = head
         self._named = named
         self._parallel = parallel
+        self._only_calls = only_calls
         self._tokens = 0
         self._called = False
         self._reason: str | None = None
@@ -94,7 +106,8 @@ class LabFrames:
             return b""
         self._tokens += len(chunk.token_ids)
         frames = [self._report(chunk)]
-        for event in chunk.all_events:
+        events = without_text(chunk.all_events) if self._only_calls else chunk.all_events
+        for event in events:
             if self._parallel or getattr(event, "index", 0) == 0:
                 self._called |= isinstance(event, CallEnd)
                 frames.append(self._frames("feed", event))

@@ -51,6 +51,15 @@ def of_first_call(events: Iterable[Event]) -> Iterator[Event]:
     return (event for event in events if getattr(event, "index", 0) == 0)
 
 
+def without_text(events: Iterable[Event]) -> list[Event]:
+    """Return the events of calls and reasoning, without the text around and after calls.
+
+    For an answer that may only have calls: its text can only be the markers of a call, or the rest
+    of a call that breaks off.
+    """
+    return [event for event in events if not isinstance(event, TextDelta | Malformed)]
+
+
 def _text_of(event: CallStart | ArgsDelta | CallEnd | Malformed) -> str:
     """Return the characters that an event of a call that breaks off has."""
     if isinstance(event, CallStart):

@@ -1,9 +1,9 @@
 """Choices for JSON that a grammar demands: the model's next bytes, by the place in the text.
 
 A mask says which bytes are valid, but not which of them end a text. `JsonChoice` reads the output,
-knows the place in it, and prefers bytes that lead to the end: suggestions of the schema and words of
-the prompt, and then the closing quote or bracket. Validity is up to the mask: a preference that the
-mask excludes is dropped.
+knows the place in it, and prefers bytes that lead to the end: suggestions of the schema and words
+of the prompt, and then the closing quote or bracket. Validity is up to the mask: a preference that
+the mask excludes is dropped.
 """
 
 import random

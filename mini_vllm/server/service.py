@@ -86,6 +86,7 @@ class MakeChatStream(Protocol):
         *,
         named_function: bool,
         parallel_tool_calls: bool,
+        only_calls: bool,
         strip: bool,
     ) -> Events:
         """Return the events.

@@ -110,6 +110,20 @@ def test_a_demanded_call_comes_and_its_arguments_fit(embedded, choice, more, rea
             assert len(answer["message"]["tool_calls"]) == 1 or not more
 
 
+@pytest.mark.parametrize("most", [1, 4, 20, 45, 60])
+@pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
+def test_a_demanded_call_that_is_cut_leaves_no_text(embedded, choice, most):
+    body = saying("Weather?", tools=[CITY, UNIT], tool_choice=choice, max_tokens=most, seed=1)
+    [whole] = embedded.chat(body).json()["choices"]
+    streamed = read_chat(embedded.chat({**body, "stream": True}).body)[0][0]
+    assert not whole["message"]["content"]
+    assert streamed["content"] == ""
+    assert whole["finish_reason"] == "length"
+    flat = {"tools": [{"type": "function", **CITY["function"]}], "tool_choice": "required"}
+    answer = embedded.fetch("/v1/responses", {"input": "Hm", **flat, "max_output_tokens": most})
+    assert [item["type"] for item in answer.json()["output"]] in ([], ["function_call"])
+
+
 def test_beside_tools_a_schema_leaves_the_choice_between_a_call_and_an_answer(embedded):
     seen = set()
     for seed in range(4):

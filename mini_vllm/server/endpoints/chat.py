@@ -92,13 +92,14 @@ async def prepare_chat(
     )
     check_logit_bias(service, params)
     named = isinstance(request.tool_choice, NamedToolChoice)
+    demands_call = named or request.tool_choice == "required"
     parallel = request.parallel_tool_calls is not False
     engine_request = _engine_request(service, request, prompt, params, tools)
     engine_request = await constrain(
         service,
         engine_request if parallel else replace(engine_request, parallel_tool_calls=False),
         request,
-        demands_call=named or request.tool_choice == "required",
+        demands_call=demands_call,
         parallel=parallel and not named,
         reasons=bool(service.reasoning_format)
         and (service.model_reasons or request.say is not None),
@@ -106,6 +107,8 @@ async def prepare_chat(
     options = {
         "named_function": named,
         "parallel_tool_calls": parallel,
+        # A remote server may not know the grammar that it is sent.
+        "only_calls": demands_call and not service.engine.forwards_grammars,
         "strip": service.strip and tools is not None,
     }
     return prompt, engine_request, options

@@ -29,7 +29,7 @@ async def responses(raw_request: HttpRequest) -> Reply:
     with chat_names():
         prompt, engine_request, options = await prepare_chat(service, chat)
     head = _head(service, request, engine_request, len(prompt.token_ids))
-    options = {name: options[name] for name in ("parallel_tool_calls", "strip")}
+    options = {name: options[name] for name in ("parallel_tool_calls", "only_calls", "strip")}
     if request.stream:
         return stream_reply(service, [engine_request], ResponsesStream(head, **options), None)
     return await reply_whole(

@@ -14,7 +14,7 @@ from itertools import groupby
 import msgspec
 
 from mini_vllm.engine import FinishReason
-from mini_vllm.engine.whole_calls import of_first_call
+from mini_vllm.engine.whole_calls import of_first_call, without_text
 from mini_vllm.server.wire.white_space import WhiteSpaceStrip
 from mini_vllm.text.events import (
     ArgsDelta,
@@ -68,6 +68,7 @@ class MessageFold:
         named_function: the request chose a function by its name.
         parallel_tool_calls: false drops all calls but the first, as vLLM does: the model made
             these calls, but the client does not get them.
+        only_calls: leave out all text, because a grammar allows only calls.
         strip: leave out the white space around calls; see `WhiteSpaceStrip`.
         new_id: makes ids for calls.
 
@@ -81,11 +82,13 @@ class MessageFold:
         *,
         named_function: bool = False,
         parallel_tool_calls: bool = True,
+        only_calls: bool = False,
         strip: bool = False,
         new_id: Callable[[], str] = new_call_id,
     ) -> None:
         self._named = named_function
         self._parallel = parallel_tool_calls
+        self._only_calls = only_calls
         self.strip = WhiteSpaceStrip() if strip else None
         self._new_id = new_id
         self.completed = 0
@@ -99,6 +102,8 @@ class MessageFold:
         """
         if not self._parallel:
             events = of_first_call(events)
+        if self._only_calls:
+            events = without_text(events)
         if self.strip is not None:
             events = self.strip.feed(events, finished=finished)
         deltas = []

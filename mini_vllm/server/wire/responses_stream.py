@@ -17,7 +17,7 @@ from time import time
 from typing import Any
 
 from mini_vllm.engine import CompletionOutput, FinishReason, StreamChunk
-from mini_vllm.engine.whole_calls import of_first_call
+from mini_vllm.engine.whole_calls import of_first_call, without_text
 from mini_vllm.server.wire.api_errors import ApiError, broken_off, encode_line
 from mini_vllm.server.wire.chat_delta import (
     encodable,
@@ -149,6 +149,7 @@ class ResponseItems:
 
     Args:
         parallel_tool_calls: false drops all calls but the first.
+        only_calls: leave out all text, because a grammar allows only calls.
         strip: leave out the white space around calls; see `WhiteSpaceStrip`.
         new_id: makes ids of items, by their prefix.
 
@@ -160,10 +161,12 @@ class ResponseItems:
         self,
         *,
         parallel_tool_calls: bool = True,
+        only_calls: bool = False,
         strip: bool = False,
         new_id: Callable[[str], str] = new_item_id,
     ) -> None:
         self._parallel = parallel_tool_calls
+        self._only_calls = only_calls
         self._strip = WhiteSpaceStrip() if strip else None
         self._new_id = new_id
         self._open: _OpenItem | None = None
@@ -178,6 +181,8 @@ class ResponseItems:
         """
         if not self._parallel:
             events = of_first_call(events)
+        if self._only_calls:
+            events = without_text(events)
         if self._strip is not None:
             events = self._strip.feed(events, finished=finished)
         news: list[dict[str, Any]] = []
