@@ -4,6 +4,7 @@ Two kinds of frames are the server's: an event without choices sends the page th
 layer holds, and if the lab's code fails, the server ends the stream.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from msgspec.structs import asdict
@@ -13,8 +14,9 @@ from labkit.serving.layers import Maker
 from mini_vllm.engine import Request, StreamChunk
 from mini_vllm.engine.whole_calls import without_text
 from mini_vllm.server.wire.api_errors import ApiError, broken_off
+from mini_vllm.server.wire.chat_delta import new_call_id
 from mini_vllm.server.wire.sse import DONE, HeldReport, StreamHead, StreamResponse, Usage, frame
-from mini_vllm.text.events import CallEnd
+from mini_vllm.text.events import CallEnd, CallStart
 
 ROLE = "frames"
 
@@ -49,6 +51,7 @@ class LabFramesFactory:
             ("n", request.params.n, 1),
             ("logprobs", request.params.logprobs, None),
             ("return_token_ids", head.prompt_token_ids is not None, False),
+            ("stream_options.continuous_usage_stats", head.continuous_usage, False),
         ):
             if value != none:
                 raise ApiError(
@@ -110,6 +113,9 @@ class LabFrames:
         for event in events:
             if self._parallel or getattr(event, "index", 0) == 0:
                 self._called |= isinstance(event, CallEnd)
+                if isinstance(event, CallStart) and event.id is None:
+                    # A lab numbers such calls by their index, so two answers would share an id.
+                    event = replace(event, id=new_call_id())
                 frames.append(self._frames("feed", event))
         if chunk.finished and chunk.reason.is_complete:
             self._reason = chunk.reason.openai(called=self._called and not self._named)

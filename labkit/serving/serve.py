@@ -65,4 +65,5 @@ def wire_of(composed: Composed) -> Wire:
     return Wire(
         read=LabChannels(maker) if CHANNEL in composed.parts else ours.read,
         chat_stream=LabFramesFactory(maker) if FRAMES in composed.parts else ours.chat_stream,
+        tells_stop=FRAMES not in composed.parts,
     )

@@ -108,10 +108,12 @@ class Wire:
     Attributes:
         read: reads the channels of a stream.
         chat_stream: makes the events of a chat from its chunks.
+        tells_stop: whether these events have `stop_reason`; a whole answer has it if they do.
     """
 
     read: ReadChannels = read_together
     chat_stream: MakeChatStream = _chat_stream
+    tells_stop: bool = True
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@ reader does, and code that goes wrong ends its own stream."""
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -263,12 +264,37 @@ def test_the_page_hears_of_layers_between_a_labs_frames(server):
         ({"n": 2}, "n is 2; the labs' frames do not have it"),
         ({"logprobs": True}, "logprobs is 0"),
         ({"return_token_ids": True}, "return_token_ids is True"),
+        (
+            {"stream_options": {"include_usage": True, "continuous_usage_stats": True}},
+            "stream_options.continuous_usage_stats is True",
+        ),
     ],
 )
 def test_what_a_labs_frames_lack_is_refused_by_its_name(server, fields, said):
     answer = server.chat(asking("plain", stream=True, **fields))
     assert answer.status == 400
     assert said in answer.error["message"]
+
+
+def test_two_calls_in_a_labs_frames_have_two_ids(server):
+    told = asking("call", tools=[tool("f")], stream=True)
+    starts = [
+        event["feed"][0]
+        for _ in range(2)
+        for event in read_events(server.chat(told).body)
+        if "CallStart" in event.get("feed", [""])[0]
+    ]
+    assert len({re.search("id='(call_[0-9a-f]{24})'", start)[1] for start in starts}) == 2
+
+
+def test_a_whole_answer_has_the_stop_only_if_a_stream_has_it():
+    wire = wire_of(find_composed(ROOT, "solution"))
+    for given, stop in ((wire, None), (Wire(), "o")):
+        with running(Says(**SAYS), wire=given) as server:
+            told = asking("plain", stop="o")
+            [choice] = server.chat(told).json()["choices"]
+            *_, last = read_events(server.chat({**told, "stream": True}).body)
+            assert choice["stop_reason"] == last["choices"][0].get("stop_reason") == stop
 
 
 @pytest.mark.parametrize("method", ["start", "feed", "finish"])

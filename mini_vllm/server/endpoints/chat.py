@@ -63,7 +63,7 @@ async def chat_completions(raw_request: HttpRequest) -> Reply:
         service,
         [engine_request],
         raw_request.receive,
-        lambda outputs: chat_response(head, outputs, **options),
+        lambda outputs: chat_response(head, outputs, tells_stop=service.wire.tells_stop, **options),
     )
 
 

@@ -121,13 +121,18 @@ class ChatResponse(msgspec.Struct):
 
 
 def chat_response(
-    head: StreamHead, outputs: Iterable[CompletionOutput], **options: Any
+    head: StreamHead,
+    outputs: Iterable[CompletionOutput],
+    *,
+    tells_stop: bool = True,
+    **options: Any,
 ) -> ChatResponse:
     """Return the answer made of finished choices.
 
     Args:
         head: as for a stream; its options of streaming are ignored.
         outputs: the choices.
+        tells_stop: whether `stop_reason` has the stop that ended a choice.
         **options: see `MessageFold`.
 
     Raises:
@@ -149,7 +154,7 @@ def chat_response(
                 if output.logprobs
                 else None,
                 fold.finish_reason(output.finish_reason),
-                output.stop_reason,
+                output.stop_reason if tells_stop else None,
                 output.token_ids if tells_ids else UNSET,
             )
         )
