@@ -46,6 +46,14 @@ def positive(text: str) -> int:
     return value
 
 
+def count(text: str) -> int:
+    """Return a whole number from 0 up."""
+    value = whole(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{value} is below 0")
+    return value
+
+
 def whole(text: str) -> int:
     """Return a whole number."""
     try:

@@ -24,6 +24,7 @@ from mini_vllm.server import argument_types
 from mini_vllm.server.app import create_app
 from mini_vllm.server.format_options import ChosenFormats, add_format_options, choose_formats
 from mini_vllm.server.http_server import freeze_gc_heap, listen, make_server
+from mini_vllm.server.item_store import ItemStore
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.service import Service, Wire, create_service
 from mini_vllm.tokenizer import CacheConfig, ChatTemplate, TokenizerError, create_tokenizer
@@ -157,6 +158,7 @@ def _service(
         suppress_replacement_runs=options.suppress_replacement_runs,
         hooks={"before_decode": lambda: time.sleep(delay)} if delay else None,
         default_max_tokens=options.default_max_tokens,
+        stored_items=ItemStore(options.stored_responses),
         wire=wire,
         # The output of another text path is passed through unchanged.
         strip=options.strip and text_path is None,
@@ -348,6 +350,14 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
             metavar="N",
             help=f"{what} (default: %(default)s)",
         )
+    size.add_argument(
+        "--stored-responses",
+        type=argument_types.count,
+        default=256,
+        metavar="N",
+        help="for /v1/responses, keep the items of the last N responses in memory, so that a "
+        "request may refer to them; 0 keeps none (default: %(default)s)",
+    )
     size.add_argument(
         "--drain-seconds",
         type=argument_types.seconds,

@@ -18,6 +18,7 @@ from mini_vllm.engine import (
     read_together,
 )
 from mini_vllm.engine.replacement_runs import without_replacement_runs
+from mini_vllm.server.item_store import ItemStore
 from mini_vllm.server.prometheus_metrics import PrometheusMetrics
 from mini_vllm.server.wire.api_errors import ApiError
 from mini_vllm.server.wire.chat_stream import chat_stream
@@ -139,6 +140,7 @@ class Service:
         ping_seconds: after this much silence a stream sends a comment.
         strip: whether clients get the content without the white space around tool calls.
         wire: the way of a stream to its client.
+        stored_items: the items of the latest responses.
         prompt_logprobs: returns the model's logprobs of a prompt; None if the model has none.
         takes_logit_bias: whether the model samples the tokens that a bias is about.
         model_reasons: whether the model may reason before its answer, without `say`.
@@ -165,6 +167,7 @@ class Service:
     ping_seconds: float = 15.0
     strip: bool = False
     wire: Wire = Wire()
+    stored_items: ItemStore = field(default_factory=lambda: ItemStore(0))
     prompt_logprobs: PromptLogprobs | None = None
     takes_logit_bias: bool = True
     model_reasons: bool = True

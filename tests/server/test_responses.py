@@ -12,6 +12,7 @@ from running import Says, running_embedded, serving
 from mini_vllm.engine import CompletionOutput, FinishReason, StreamChunk
 from mini_vllm.server.endpoints.chat_request import template_messages
 from mini_vllm.server.endpoints.responses_request import ResponsesRequest, decode_responses_request
+from mini_vllm.server.item_store import ItemStore
 from mini_vllm.server.service import DEFAULT_LIMITS, Limits
 from mini_vllm.server.wire.api_errors import ApiError
 from mini_vllm.server.wire.responses_stream import ResponseHead, ResponsesStream, whole_response
@@ -37,7 +38,8 @@ RESULT = {"type": "function_call_output", "call_id": "c1", "output": "sunny"}
 
 
 def decoded(limits=DEFAULT_LIMITS, **fields):
-    return decode_responses_request(json.dumps({"input": "Hi", **fields}).encode(), limits)
+    body = json.dumps({"input": "Hi", **fields}).encode()
+    return decode_responses_request(body, limits, ItemStore(0))
 
 
 def refusal(limits=DEFAULT_LIMITS, **fields):
@@ -131,9 +133,10 @@ def test_functions_are_chosen_by_their_names():
 @pytest.mark.parametrize(
     ("fields", "param", "says"),
     [
-        ({"previous_response_id": "resp_1"}, "previous_response_id", "nothing is stored"),
-        ({"conversation": "c"}, "conversation", "nothing is stored"),
-        ({"input": [{"type": "item_reference", "id": "i"}]}, "input[0]", "{ store: false }"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id", "no conversation is stored"),
+        ({"conversation": "c"}, "conversation", "no conversation is stored"),
+        ({"input": [{"type": "item_reference", "id": "i"}]}, "input[0].id", "{ store: false }"),
+        ({"input": [{"type": "item_reference"}]}, "input[0].id", "missing"),
         ({"background": True}, "background", "not implemented"),
         ({"prompt": {"id": "p"}}, "prompt", "not implemented"),
         ({"truncation": "auto"}, "truncation", "not implemented"),
@@ -421,6 +424,49 @@ def test_an_answer_may_be_sent_back(server):
         {"role": "user", "content": "<call>"},
     ]
     assert server.fetch(PATH, asking("call", input=items)).json()["status"] == DONE
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_may_refer_to_the_items_of_the_latest_responses(server, stream, monkeypatch):
+    def answer(**fields):
+        reply = server.fetch(PATH, asking("call", stream=stream, **fields))
+        return read(reply.body)[-1]["response"] if stream else reply.json()
+
+    def ask_after(response):
+        call = response["output"][-1]
+        references = [{"type": "item_reference", "id": one["id"]} for one in response["output"]]
+        result = {**RESULT, "call_id": call["call_id"]}
+        last = {"role": "user", "content": "<call>"}
+        return server.fetch(PATH, asking("call", input=[USER, *references, result, last]))
+
+    monkeypatch.setattr(server.service, "stored_items", ItemStore(2))
+    first, second = answer(), answer(store=True)
+    assert (first["store"], second["store"], answer(store=False)["store"]) == (True, True, False)
+    assert ask_after(second).json()["status"] == DONE
+    # That was another response, so the first one is dropped.
+    assert ask_after(first).error["param"] == "input[1].id"
+    monkeypatch.setattr(server.service, "stored_items", ItemStore(0))
+    unstored = answer()
+    assert not unstored["store"]
+    assert "is not stored here; send the item itself" in ask_after(unstored).error["message"]
+
+
+def test_a_reference_is_the_item_in_its_place():
+    stored = ItemStore(1)
+    stored.add([THINKS, SAYS, CALLS])
+    references = [{"type": "item_reference", "id": one["id"]} for one in (THINKS, SAYS, CALLS)]
+    body = json.dumps({"input": [USER, *references, RESULT]}).encode()
+    chat = decode_responses_request(body, DEFAULT_LIMITS, stored)[1]
+    assert template_messages(chat.messages, DEFAULT_LIMITS) == [ASKED, WHOLE_TURN, ANSWERED]
+
+
+def test_stored_items_are_bounded_in_bytes():
+    stored = ItemStore(9, most_bytes=500)
+    for number in range(9):
+        stored.add([{"id": f"m{number}", "text": "x" * 180}])
+    assert [number for number in range(9) if stored.get(f"m{number}")] == [7, 8]
+    stored.add([{"id": "large", "text": "x" * 900}])
+    assert stored.get("large") is None
 
 
 def test_a_broken_call_stays_text_and_may_be_sent_back(server):

@@ -1,4 +1,4 @@
-"""`/v1/responses`: a chat in another form, whose answer is a list of items. Nothing is stored."""
+"""`/v1/responses`: a chat in another form, whose answer is a list of items."""
 
 import secrets
 from time import time
@@ -25,7 +25,8 @@ async def responses(raw_request: HttpRequest) -> Reply:
         ApiError: the request is refused.
     """
     service: Service = raw_request.app.state.service
-    request, chat = decode_responses_request(await read_body(raw_request, service), service.limits)
+    body = await read_body(raw_request, service)
+    request, chat = decode_responses_request(body, service.limits, service.stored_items)
     with chat_names():
         prompt, engine_request, options = await prepare_chat(service, chat)
     head = _head(service, request, engine_request, len(prompt.token_ids))
@@ -43,10 +44,12 @@ async def responses(raw_request: HttpRequest) -> Reply:
 def _head(
     service: Service, request: ResponsesRequest, engine_request: Request, prompt_tokens: int
 ) -> ResponseHead:
-    params = engine_request.params
+    params, stored = engine_request.params, service.stored_items
+    stores = bool(stored.most) and request.store is not False
     return ResponseHead(
         prompt_tokens=prompt_tokens,
         count=lambda text: len(service.tokenizer.encode(text).ids),
+        store=stored.add if stores else None,
         fields={
             "id": f"resp_{secrets.token_hex(12)}",
             "object": "response",
@@ -63,7 +66,7 @@ def _head(
                 "summary": None,
             },
             "service_tier": "default",
-            "store": False,
+            "store": stores,
             "temperature": params.temperature,
             "text": {"format": (request.text and request.text.format) or {"type": "text"}},
             "tool_choice": request.tool_choice or "auto",

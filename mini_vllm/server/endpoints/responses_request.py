@@ -1,8 +1,8 @@
 """The request to `/v1/responses`, and its conversion to an equivalent chat request.
 
-Nothing is stored, even if `store` is true: each request contains the whole conversation. Fields
-that need a server with a memory or with built-in tools are refused by name. All other fields mean
-the same as in a chat, and are checked there.
+Each request contains the whole conversation; a reference by id may replace an item of a recent
+response. Other fields that need a server with a memory or with built-in tools are refused by name.
+All other fields mean the same as in a chat, and are checked there.
 """
 
 import re
@@ -14,6 +14,7 @@ import msgspec
 
 from mini_vllm.server.endpoints.chat_request import ChatCompletionRequest, decode_chat_request
 from mini_vllm.server.endpoints.request_body import check_at_most, convert_value, decode_body
+from mini_vllm.server.item_store import ItemStore
 from mini_vllm.server.service import Limits
 from mini_vllm.server.wire.api_errors import ApiError, invalid
 
@@ -40,6 +41,7 @@ class ResponsesRequest(msgspec.Struct):
         instructions: a system message before these.
         include: further output; any other than `reasoning.encrypted_content` is refused.
         metadata: returned with the answer, unchanged.
+        store: whether later requests may refer to the items of the answer.
     """
 
     input: str | list[dict[str, Any]]
@@ -54,6 +56,7 @@ class ResponsesRequest(msgspec.Struct):
     include: list[str] | None = None
     metadata: dict[str, str] | None = None
     stream: bool | None = None
+    store: bool | None = None
 
 
 class AllowedTools(msgspec.Struct):
@@ -92,6 +95,12 @@ class FunctionCallOutput(msgspec.Struct):
     output: str | list[Part]
 
 
+class ItemReference(msgspec.Struct):
+    """The id of an item of an earlier response."""
+
+    id: str
+
+
 class ReasoningItem(msgspec.Struct):
     """The reasoning of an earlier answer: its text, or a summary of it."""
 
@@ -101,9 +110,14 @@ class ReasoningItem(msgspec.Struct):
 
 
 def decode_responses_request(
-    body: bytes, limits: Limits
+    body: bytes, limits: Limits, stored: ItemStore
 ) -> tuple[ResponsesRequest, ChatCompletionRequest]:
     """Return the request of a body, and the equivalent chat request.
+
+    Args:
+        body: JSON.
+        limits: how much the request may ask for.
+        stored: the items to which the request may refer.
 
     Raises:
         ApiError: 400; it names the field.
@@ -117,7 +131,7 @@ def decode_responses_request(
     chat = {
         **fields,
         "model": request.model,
-        "messages": _messages(request, limits),
+        "messages": _messages(request, limits, stored),
         "tools": [_tool(tool, f"tools[{index}]") for index, tool in enumerate(request.tools or ())],
         "tool_choice": _tool_choice(request.tool_choice),
         "parallel_tool_calls": request.parallel_tool_calls,
@@ -162,8 +176,8 @@ _NAMES = (
     (r"((tool_choice\.)?tools\[\d+\])\.function", r"\1"),
 )
 
-# Fields without influence on the answer; `store` has only one supported behaviour.
-_WITHOUT_INFLUENCE = ("store", "stream_options", "user", "max_tool_calls")
+# Fields without influence on the answer.
+_WITHOUT_INFLUENCE = ("stream_options", "user", "max_tool_calls")
 
 # Neutral values; other values are refused, not ignored.
 _NOT_THERE = {
@@ -176,7 +190,7 @@ _NOT_THERE = {
     "top_logprobs": 0,
     "truncation": "disabled",
 }
-_STATELESS = "nothing is stored here; send the whole conversation as input"
+_STATELESS = "no conversation is stored here; send the whole conversation as input"
 _BY_AI_SDK = "as the AI SDK does with providerOptions: { openai: { store: false } }"
 _WHY = {"previous_response_id": _STATELESS, "conversation": _STATELESS}
 # Fields of chats that would change the answer, and advice for each.
@@ -212,7 +226,7 @@ def _check_there(request: ResponsesRequest, fields: dict[str, Any]) -> None:
         raise invalid("reasoning.summary", f"is {summary!r:.60}; only the whole reasoning is sent")
 
 
-def _messages(request: ResponsesRequest, limits: Limits) -> list[dict[str, Any]]:
+def _messages(request: ResponsesRequest, limits: Limits, stored: ItemStore) -> list[dict[str, Any]]:
     """Return the conversation in a chat's form: the model's items of one turn are one message."""
     messages: list[dict[str, Any]] = []
     if request.instructions:
@@ -223,7 +237,7 @@ def _messages(request: ResponsesRequest, limits: Limits) -> list[dict[str, Any]]
         raise invalid("input", "is empty; send a text or at least one item")
     check_at_most("input", len(request.input), limits.max_messages, "items")
     for index, item in enumerate(request.input):
-        message = _message(item, f"input[{index}]")
+        message = _message(_resolved(item, f"input[{index}]", stored), f"input[{index}]")
         if not (messages and _continues(message, messages[-1])):
             messages.append(message)
         elif "tool_calls" in message:
@@ -241,6 +255,20 @@ def _continues(message: dict[str, Any], turn: dict[str, Any]) -> bool:
     if not message["role"] == turn["role"] == "assistant" or "reasoning_content" in message:
         return False
     return "tool_calls" in message or "content" not in turn or "tool_calls" in turn
+
+
+def _resolved(item: dict[str, Any], at: str, stored: ItemStore) -> dict[str, Any]:
+    """Return an item, or the stored item to which it refers."""
+    if item.get("type") != "item_reference":
+        return item
+    reference = convert_value(item, ItemReference, at)
+    known = stored.get(reference.id)
+    if known is None:
+        why = f"is {reference.id!r:.60}, which is not stored here"
+        if stored.most:
+            why += f": only the items of the last {stored.most} responses are"
+        raise invalid(f"{at}.id", f"{why}; send the item itself, {_BY_AI_SDK}")
+    return dict(known)
 
 
 def _message(item: dict[str, Any], at: str) -> dict[str, Any]:
@@ -262,10 +290,7 @@ def _message(item: dict[str, Any], at: str) -> dict[str, Any]:
         return {"role": "tool", "tool_call_id": result.call_id, "content": text}
     if kind == "reasoning":
         return {"role": "assistant", "reasoning_content": _reasoning(item, at)}
-    if kind == "item_reference":
-        why = "refers to an item, but nothing is stored here; send the item itself"
-        raise invalid(at, f"{why}, {_BY_AI_SDK}")
-    known = "message, function_call, function_call_output, reasoning"
+    known = "message, function_call, function_call_output, reasoning, item_reference"
     raise invalid(f"{at}.type", f"is {kind!r:.60}; known types: {known}")
 
 

@@ -37,11 +37,13 @@ class ResponseHead:
         fields: the fields of the response that never change.
         prompt_tokens: how many tokens the prompt has.
         count: returns how many tokens a text has.
+        store: stores the items of the finished response, or None.
     """
 
     fields: Mapping[str, Any]
     prompt_tokens: int
     count: Callable[[str], int]
+    store: Callable[[Sequence[dict[str, Any]]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +338,8 @@ def _ended(
         "total_tokens": head.prompt_tokens + output_tokens,
     }
     cut = reason is FinishReason.LENGTH
+    if head.store is not None:
+        head.store(items.output)
     return _response(
         head,
         "incomplete" if cut else "completed",
