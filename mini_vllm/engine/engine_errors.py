@@ -18,6 +18,9 @@ class EngineOverloadedError(StreamingSubmissionError):
     """The waiting line is full. Try again later."""
 
 
+_MOST_DIGITS = 40
+
+
 class ContextLengthError(StreamingError):
     """A prompt and its answer do not fit the model's context together.
 
@@ -42,12 +45,18 @@ class ContextLengthError(StreamingError):
             field: the caller's name for the prompt, such as `messages`.
         """
         max_model_len, prompt_tokens, max_tokens = self._numbers
+        requested, most = (_shortened(n) for n in (prompt_tokens + max_tokens, max_tokens))
         return (
             f"This model's maximum context length is {max_model_len} tokens. However, you "
-            f"requested {prompt_tokens + max_tokens} tokens ({prompt_tokens} in the {field}, "
-            f"{max_tokens} in the completion). Please reduce the length of the {field} or "
+            f"requested {requested} tokens ({prompt_tokens} in the {field}, "
+            f"{most} in the completion). Please reduce the length of the {field} or "
             "completion."
         )
+
+
+def _shortened(number: int) -> str:
+    digits = str(number)
+    return digits if len(digits) <= _MOST_DIGITS else f"{digits[:_MOST_DIGITS]}…"
 
 
 class ChannelStateError(StreamingError):

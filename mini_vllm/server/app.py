@@ -148,7 +148,7 @@ def _api_error(request: Request, error: Exception) -> Response:
 
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    message = f"{request.method} {request.scope['path']}: {error.detail}"
+    message = f"{request.method} {request.scope['path'][:100]}: {error.detail}"
     if error.status_code == HTTPStatus.NOT_FOUND:
         message += f"; the server has {_paths_like(request)}"
     return error_response(ApiError(error.status_code, message), error.headers)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mini_vllm.text.formats import FORMATS, find_format
+from mini_vllm.text.schemas import escaped
 from mini_vllm.text.states.basic import Gap, Header, Json, Prose, announce
 from mini_vllm.text.states.object import Object
 from mini_vllm.text.stream_parser import Format, On
@@ -46,7 +47,7 @@ def _targets(on: Mapping[str, On]) -> list[str]:
     return [way.next for way in on.values()]
 
 
-def _arguments(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def arguments_schema(parameters: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the schema of a call's arguments, restricted to objects."""
     schema = parameters or _NO_ARGUMENTS
     also = schema.get("allOf", [])
@@ -135,7 +136,7 @@ class _Writer:
     def write(self, answer: str | None) -> str:
         """Return the grammar."""
         arguments = [
-            f"arguments_{number}: {json_rule(_arguments(function.get('parameters')))}"
+            f"arguments_{number}: {json_rule(arguments_schema(function.get('parameters')))}"
             for number, function in enumerate(self._functions)
         ]
         start = self._rule(self._format.start, None, called=False)
@@ -238,11 +239,17 @@ class _Writer:
             )
         ways = []
         for number in self._numbers:
-            said = json.dumps(self._functions[number]["name"])
+            function_name = self._functions[number]["name"]
+            said = json.dumps(function_name)
             header = _HEADERS.get(key, "{name}")
             named = number if "{name}" in header else None
             for marker, on in state.on.items():
                 if not on.keep:
+                    if marker[:1] == '"' and escaped(function_name) != function_name:
+                        raise UnwritableFormatError(
+                            f"{self._format.name} ends a name at a quotation mark, so it cannot "
+                            f"write {function_name!r:.60}"
+                        )
                     follow = self._follow(marker, on, named)
                     ways.append(f"{header.replace('{name}', said)} {follow}")
         return " | ".join(dict.fromkeys(ways))

@@ -177,6 +177,54 @@ def test_the_value_that_changes_nothing_is_taken_and_unknown_fields_are_skipped(
     assert chat_params(user="u", metadata={"a": "b"}, store=True, service_tier="auto", xyz=[1])
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"verbosity": "low"}, {"verbosity": "high"}, {"best_of": 1}, {"best_of": 3, "n": 3},
+        {"best_of": 1.0},
+    ],
+)  # fmt: skip
+def test_advice_without_influence_is_taken(fields):
+    assert chat_params(**fields).n == fields.get("n", 1)
+    assert completion_params(**fields).n == fields.get("n", 1)
+
+
+CALL = {"name": "f", "arguments": '{"a": 1}'}
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            {"role": "function", "name": "f", "content": "7"},
+            {"role": "tool", "name": "f", "content": "7"},
+        ),
+        (
+            {"role": "assistant", "content": None, "function_call": CALL},
+            {"role": "assistant", "content": "", "tool_calls": [
+                {"id": None, "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+            ]},
+        ),
+        (
+            {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+            {"role": "assistant", "content": "No."},
+        ),
+        (
+            {"role": "assistant", "content": None, "refusal": "No."},
+            {"role": "assistant", "content": "No."},
+        ),
+        (
+            {"role": "assistant", "content": "Yes.", "refusal": None},
+            {"role": "assistant", "content": "Yes."},
+        ),
+    ],
+    ids=["role function", "function_call", "refusal part", "refusal", "no refusal"],
+)  # fmt: skip
+def test_older_names_and_refusals_in_the_history_are_read(message, expected):
+    [_, turn] = template_messages(chat(messages=[*HELLO, message]).messages, DEFAULT_LIMITS)
+    assert turn == expected
+
+
 def turns(*texts):
     return [{"role": "user", "content": text} for text in texts]
 

@@ -58,7 +58,17 @@ REFUSED = {
         ({"messages": [{"role": "user"}]}, "messages[0].content: is missing"),
         ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content: expected"),
         (content({"type": "text"}), "messages[0].content[0]: is of type 'text'; send text"),
-        (content({"type": "image_url", "image_url": {}}), "messages[0].content[0]: is of type"),
+        (
+            content({"type": "image_url", "image_url": {}}),
+            "messages[0].content[0]: is of type 'image_url'; send text: no other part is read",
+        ),
+        (content({"type": "refusal"}), "messages[0].content[0]: is of type 'refusal'; send text"),
+        (content(), "messages[0].content: is an empty list; send a text"),
+        ({"verbosity": "loud"}, "verbosity: invalid enum value 'loud'"),
+        ({"best_of": 2}, "best_of: is 2; it must be n, which is 1, or left out"),
+        ({"max_tokens": 1e300}, "max_tokens: expected `int | null`, got `float`"),
+        ({"logit_bias": {"5": 1, "7": "x"}}, "logit_bias.7: is 'x'; it must be a number"),
+        ({"logit_bias": {"7": True}}, "logit_bias.7: is True; it must be a number"),
         ({"n": 0}, "n: is 0; it must be from 1 to 264"),
         ({"n": 265}, "n: is 265; it must be from 1 to 264"),
         ({"n": True}, "n: expected `int | null`, got `bool`"),
@@ -79,7 +89,7 @@ REFUSED = {
         ({"presence_penalty": 2.1}, "presence_penalty: is 2.1; it must be from -2 to 2"),
         ({"frequency_penalty": -3}, "frequency_penalty: is -3.0; it must be from -2 to 2"),
         ({"logit_bias": {"x": 1}}, "logit_bias: has the key 'x'; keys are token ids"),
-        ({"logit_bias": {"5": 101}}, "logit_bias.5: is 101.0; it must be from -100 to 100"),
+        ({"logit_bias": {"5": 101}}, "logit_bias.5: is 101; it must be from -100 to 100"),
         ({"logit_bias": {"300": 1}}, "logit_bias: has the id 300; ids are below 259"),
         ({"logit_bias": dict.fromkeys(map(str, range(1025)), 1)}, "logit_bias: has 1025 tokens"),
         ({"seed": 2**63}, "seed: is 9223372036854775808; it must be from -92233720368547"),
@@ -105,7 +115,11 @@ REFUSED = {
             {**allowed("auto", "f", "g"), "tools": [F]},
             "tool_choice.allowed_tools.tools[1].function.name: is 'g', which",
         ),
-        ({"tools": [{"type": "retrieval"}]}, 'tools[0].type: must be "function"'),
+        ({"tools": [{"type": "retrieval"}]}, "tools[0].type: is 'retrieval'; it must be"),
+        (
+            {"tools": [{"type": "custom", "custom": {"name": "f"}}]},
+            """tools[0].type: is 'custom'; it must be "function\"""",
+        ),
         ({"tools": [F, {"type": "function"}]}, "tools[1].function: is"),
         (function(name=""), "tools[0].function.name: is"),
         (NO_SCHEMA, "tools[0].function.parameters: is"),
@@ -122,10 +136,10 @@ REFUSED = {
     COMPLETION: [
         ({"prompt": None}, "prompt: expected"),
         ({"prompt": {}}, "prompt: expected"),
-        ({"prompt": ""}, "prompt: is empty; send a text or ids"),
-        ({"prompt": [""]}, "prompt: is empty; send a text or ids"),
+        ({"prompt": "", "add_special_tokens": False}, "prompt: has no tokens; send a text with"),
+        ({"prompt": ["a", ""], "add_special_tokens": False}, "prompt: has no tokens"),
         ({"prompt": []}, "prompt: is an empty list; send a text or ids"),
-        ({"prompt": [[]]}, "prompt: is empty; send a text or ids"),
+        ({"prompt": [[]]}, "prompt: has an empty list; send a text or ids"),
         ({"prompt": [-1]}, "prompt: has the id -1; ids begin at 0"),
         ({"prompt": [[1], [-2]]}, "prompt: has the id -2; ids begin at 0"),
         ({"prompt": [10**6]}, "prompt: has the id 1000000; ids are below 259"),
@@ -140,7 +154,7 @@ REFUSED = {
         ({"prompt": None}, "prompt: send either prompt or messages"),
         ({"messages": HELLO}, "prompt: send either prompt or messages"),
         ({"prompt": None, "messages": [{"role": "user"}]}, "messages[0].content: is missing"),
-        ({"prompt": None, "messages": HELLO, "tools": [{}]}, "tools[0].type: must be"),
+        ({"prompt": None, "messages": HELLO, "tools": [{}]}, "tools[0].type: is None"),
         ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs.tools: is taken"),
     ],
     DETOKENIZE: [
@@ -175,8 +189,15 @@ def test_a_bad_field_is_named(server, path, fields, message):
         assert error["param"] == message.partition(":")[0]
         assert error["type"] == "invalid_request_error"
         assert len(error["message"]) < 200
-        unsupported = "is not implemented" in error["message"]
+        unsupported = "is not implemented" in error["message"] or "best_of" in message
         assert error["code"] == ("unsupported_parameter" if unsupported else None)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_long_path_is_shortened_in_the_answer(server, method):
+    answer = server.fetch("/" + "x" * 20_000, {} if method == "POST" else None, method=method)
+    assert answer.status == 404
+    assert len(answer.body) < 500
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -231,6 +252,13 @@ def test_more_than_the_context_holds_is_refused_in_the_words_that_clients_look_f
         f"{prompt + answer} tokens ({prompt} in the {where}, {answer} in the completion). "
         f"Please reduce the length of the {where} or completion."
     )
+
+
+def test_a_long_number_of_tokens_is_shortened(server):
+    error = post(server, CHAT, {**GOOD[CHAT], "max_tokens": 10**300}).error
+    assert error["code"] == "context_length_exceeded"
+    assert "000… tokens (" in error["message"]
+    assert len(error["message"]) < 300
 
 
 NOT_REQUESTS = [

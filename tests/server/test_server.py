@@ -486,3 +486,19 @@ def test_a_choice_that_fails_ends_the_stream_and_the_other_choices():
         server.idle()
         metrics = server.service.metrics.render().decode()
         assert 'finished_reason="abort",model_name="scripted"} 1.0' in metrics
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": ""}]}),
+        ("/v1/completions", {"prompt": ""}),
+        ("/v1/completions", {"prompt": ["a", ""]}),
+        ("/v1/responses", {"input": ""}),
+        ("/v1/responses", {"input": [{"role": "user", "content": ""}]}),
+    ],
+)
+def test_an_empty_text_is_a_text(embedded, path, fields):
+    # The byte tokenizer begins every prompt with a token, and a chat template writes some text.
+    answer = embedded.fetch(path, fields)
+    assert answer.status == 200, answer.body

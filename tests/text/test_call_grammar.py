@@ -78,7 +78,11 @@ def calls_in(format, output):
 
 @pytest.mark.parametrize("format", [*WRITABLE, "qwen3_coder", None])
 def test_a_demanded_call_is_read_as_one_and_its_arguments_fit_the_schema(engine, format):
-    read, grammar = call_grammar(format, TOOLS, parallel=False)
+    # It ends a name at a quotation mark, so it cannot write the second name.
+    tools = TOOLS[::2] if format == "apertus" else TOOLS
+    assert call_grammar(format, TOOLS)[0] == (format if tools is TOOLS and format in WRITABLE
+                                              else FALLBACK)  # fmt: skip
+    read, grammar = call_grammar(format, tools, parallel=False)
     assert read == (format if format in WRITABLE else FALLBACK)
     wanted = StructuredOutputsParams(grammar=grammar)
     params = SamplingParams(structured_outputs=wanted, seed=3, n=2, max_tokens=500)
@@ -92,14 +96,14 @@ def test_a_demanded_call_is_read_as_one_and_its_arguments_fit_the_schema(engine,
 def test_every_other_format_falls_back_to_a_json_list(format):
     reason = ""
     try:
-        format_grammar(FORMATS[format], [tool["function"] for tool in TOOLS])
+        format_grammar(FORMATS[format], [tool["function"] for tool in TOOLS[::2]])
     except UnwritableFormatError as error:
         reason = f"its table has a state that call_grammar cannot write: {error}"
     if format in WRITABLE:
         assert not reason
     else:
         assert reason, "its calls can be written as its table says: name it in WRITABLE"
-    assert call_grammar(format, TOOLS)[0] == (FALLBACK if reason else format)
+    assert call_grammar(format, TOOLS[::2])[0] == (FALLBACK if reason else format)
 
 
 F = '{"name": "get_weather", "arguments": {"a": 1}}'

@@ -14,10 +14,15 @@ from mini_vllm.text.whole_json import JsonDepthError, check_json_depth
 
 
 class ContentPart(msgspec.Struct):
-    """One part of a message. Only the type `text` is supported."""
+    """One part of a message: text, or a refusal of the model, which is read as its text."""
 
     type: str
     text: str | None = None
+    refusal: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.type == "refusal":
+            self.text = self.refusal
 
 
 class MessageFunction(msgspec.Struct):
@@ -40,16 +45,29 @@ class MessageToolCall(msgspec.Struct):
 
 
 class ChatCompletionMessage(msgspec.Struct):
-    """One turn of the conversation. Clients use three names for its reasoning."""
+    """One turn of the conversation. Clients use three names for its reasoning.
+
+    The role `function`, and `function_call`, are older names of `tool` and `tool_calls`.
+    """
 
     role: str
     content: str | list[ContentPart] | None = None
+    refusal: str | None = None
+    function_call: MessageFunction | None = None
     name: str | None = None
     tool_calls: list[MessageToolCall] | None = None
     tool_call_id: str | None = None
     reasoning_content: str | None = None
     thinking: str | None = None
     reasoning: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.role == "function":
+            self.role = "tool"
+        if self.function_call is not None:
+            self.tool_calls = [*(self.tool_calls or ()), MessageToolCall(self.function_call)]
+        if self.content is None:
+            self.content = self.refusal
 
 
 class FunctionName(msgspec.Struct):
@@ -183,9 +201,11 @@ def check_messages(messages: list[ChatCompletionMessage], limits: Limits) -> Non
         if message.content is None and message.role != "assistant":
             raise invalid(f"{at}.content", "is missing; add it")
         if isinstance(message.content, list):
+            if not message.content:
+                raise invalid(f"{at}.content", "is an empty list; send a text")
             for number, part in enumerate(message.content):
-                if part.type != "text" or part.text is None:
-                    problem = f"is of type {part.type!r:.60}; send text: type and text"
+                if part.type not in ("text", "refusal") or part.text is None:
+                    problem = f"is of type {part.type!r:.60}; send text: no other part is read"
                     raise invalid(f"{at}.content[{number}]", problem)
         length += len(_text(message.content)) + sum(len(text) for _, text in _names(message))
         length += sum(len(call.function.arguments or "") for call in message.tool_calls or ())
@@ -205,7 +225,8 @@ def check_tools(tools: Tools | None, limits: Limits) -> None:
     for index, tool in enumerate(tools or ()):
         check_depth(f"tools[{index}]", tool, limits.max_schema_depth)
         if tool.get("type") != "function":
-            raise invalid(f"tools[{index}].type", 'must be "function"; other kinds are unknown')
+            problem = f'is {tool.get("type")!r:.60}; it must be "function", the only kind here'
+            raise invalid(f"tools[{index}].type", problem)
     try:
         parameter_types(tools)
     except ValueError as error:

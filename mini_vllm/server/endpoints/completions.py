@@ -74,7 +74,7 @@ def decode_completion_request(body: bytes, limits: Limits) -> CompletionRequest:
     """
     request = decode_body(body, CompletionRequest)
     check_generation(request)
-    if not request.prompt and not isinstance(request.prompt, str):
+    if request.prompt == []:
         raise invalid("prompt", "is an empty list; send a text or ids")
     if len({type(item) for item in request.prompt}) > 1:
         raise invalid("prompt", "mixes kinds; send one text, its ids, or a list of either")
@@ -88,13 +88,13 @@ def decode_completion_request(body: bytes, limits: Limits) -> CompletionRequest:
 
 
 def _check_prompt(param: str, prompt: Prompt) -> None:
-    """Check that a prompt is not empty and has no negative ids.
+    """Check that a prompt is not an empty list and has no negative ids.
 
     Raises:
         ApiError: 400; it names the field.
     """
-    if not prompt:
-        raise invalid(param, "is empty; send a text or ids")
+    if prompt == []:
+        raise invalid(param, "has an empty list; send a text or ids")
     if isinstance(prompt, list) and min(prompt) < 0:
         raise invalid(param, f"has the id {str(min(prompt))[:60]}; ids begin at 0")
 
@@ -185,6 +185,8 @@ async def _token_ids(
 ) -> tuple[int, ...]:
     if isinstance(prompt, str):
         _, ids = await text_prompt(service, prompt, add_special_tokens=request.add_special_tokens)
+        if not ids:
+            raise invalid("prompt", "has no tokens; send a text with at least one")
         return ids
     check_known(service, "prompt", prompt)
     return tuple(prompt)

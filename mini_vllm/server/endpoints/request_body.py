@@ -18,6 +18,7 @@ from mini_vllm.text.whole_json import JsonDepthError, check_json_depth
 
 T = TypeVar("T", bound=msgspec.Struct)
 _MISSING = re.compile("Object missing required field `(.*)`")
+_LARGEST = 2**63
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -90,11 +91,16 @@ def convert_value(value: Any, kind: type[T], at: str) -> T:
 
 
 def _with_integers(body: Any) -> Any:
-    """Return a body in which each float field with an integral value, such as 2.0, is an int."""
+    """Return a body in which each float field with an integral value, such as 2.0, is an int.
+
+    A number beyond 64 bits stays a float, which no field takes.
+    """
     if not isinstance(body, dict):
         return body
     return {
-        key: int(value) if isinstance(value, float) and value.is_integer() else value
+        key: int(value)
+        if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST
+        else value
         for key, value in body.items()
     }
 

@@ -54,7 +54,7 @@ class ResponsesRequest(msgspec.Struct):
     reasoning: Reasoning | None = None
     text: TextConfig | None = None
     include: list[str] | None = None
-    metadata: dict[str, str] | None = None
+    metadata: dict[str, Any] | None = None
     stream: bool | None = None
     store: bool | None = None
 
@@ -71,6 +71,11 @@ class Part(msgspec.Struct):
 
     type: str
     text: str | None = None
+    refusal: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.type == "refusal":
+            self.text = self.refusal
 
 
 class Message(msgspec.Struct):
@@ -221,6 +226,9 @@ def _check_there(request: ResponsesRequest, fields: dict[str, Any]) -> None:
         # Reasoning is sent and accepted in plain text.
         if name != _INCLUDED:
             raise invalid(f"include[{index}]", f"is {name!r:.60}; it must be {_INCLUDED!r}")
+    for key, value in (request.metadata or {}).items():
+        if not isinstance(value, str):
+            raise invalid(f"metadata.{key:.60}", f"is {value!r:.60}; it must be a text")
     summary = request.reasoning and request.reasoning.summary
     if summary not in (None, "auto"):
         raise invalid("reasoning.summary", f"is {summary!r:.60}; only the whole reasoning is sent")
@@ -234,7 +242,7 @@ def _messages(request: ResponsesRequest, limits: Limits, stored: ItemStore) -> l
     if isinstance(request.input, str):
         return [*messages, {"role": "user", "content": request.input}]
     if not request.input:
-        raise invalid("input", "is empty; send a text or at least one item")
+        raise invalid("input", "is an empty list; send a text or at least one item")
     check_at_most("input", len(request.input), limits.max_messages, "items")
     for index, item in enumerate(request.input):
         message = _message(_resolved(item, f"input[{index}]", stored), f"input[{index}]")
@@ -295,7 +303,7 @@ def _message(item: dict[str, Any], at: str) -> dict[str, Any]:
 
 
 _ROLES = ("system", "developer", "user", "assistant")
-_TEXTS = ("input_text", "output_text", "reasoning_text", "summary_text", "text")
+_TEXTS = ("input_text", "output_text", "reasoning_text", "summary_text", "text", "refusal")
 
 
 def _reasoning(item: dict[str, Any], at: str) -> str:
@@ -311,6 +319,8 @@ def _text(content: str | Sequence[Part], at: str) -> str:
     """Return a content as text; its parts are joined by line breaks, as in a chat."""
     if isinstance(content, str):
         return content
+    if not content:
+        raise invalid(at, "is an empty list; send a text")
     for index, part in enumerate(content):
         if part.type not in _TEXTS or part.text is None:
             problem = f"is of type {part.type!r:.60}; send text, such as input_text"

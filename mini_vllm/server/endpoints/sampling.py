@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from msgspec import field
@@ -29,7 +29,6 @@ class Unsupported(msgspec.Struct, kw_only=True):
     allowed_token_ids: Any = None
     audio: Any = None
     bad_words: Any = []
-    best_of: Any = 1
     chat_template: Any = None
     continue_final_message: Any = False
     documents: Any = None
@@ -55,7 +54,6 @@ class Unsupported(msgspec.Struct, kw_only=True):
     thinking_token_budget: Any = None
     truncate_prompt_tokens: Any = None
     use_beam_search: Any = False
-    verbosity: Any = "medium"
     watermarking: Any = False
     web_search_options: Any = None
 
@@ -82,6 +80,8 @@ class GenerationRequest(Unsupported, kw_only=True):
     Attributes:
         supported: fields of `Unsupported` that this kind of request does support.
         stop: one stop string or several.
+        best_of: as many as `n`, which changes nothing.
+        verbosity: advice to models that know it, without influence here.
         logit_bias: by token id, which is a string in JSON.
         return_token_ids: add the ids of prompt and answer, as vLLM does.
         return_tokens_as_token_ids: name the tokens of logprobs by their ids, as vLLM does.
@@ -101,9 +101,11 @@ class GenerationRequest(Unsupported, kw_only=True):
     repetition_penalty: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: dict[str, Any] | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
+    best_of: int | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
     stop_token_ids: list[int] | None = None
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
@@ -156,6 +158,9 @@ def check_generation(request: GenerationRequest) -> None:
             if value is not None and value != neutral[name]:
                 problem = GUIDED.get(name, "is not implemented; leave it out")
                 raise invalid(name, problem, code="unsupported_parameter")
+    if request.best_of not in (None, request.n or 1):
+        problem = f"is {request.best_of}; it must be n, which is {request.n or 1}, or left out"
+        raise invalid("best_of", problem, code="unsupported_parameter")
     if request.stream_options is not None and not request.stream:
         raise invalid("stream_options", "is for streams only; set stream to true or leave it out")
 
@@ -241,13 +246,15 @@ def _check_range(name: str, value: float, least: int, most: int | None) -> None:
     raise invalid(name, f"is {str(value)[:60]}; it must be {allowed}")
 
 
-def _logit_bias(bias: dict[str, float], limits: Limits) -> dict[int, float] | None:
+def _logit_bias(bias: dict[str, Any], limits: Limits) -> dict[int, float] | None:
     check_at_most("logit_bias", len(bias), limits.max_logit_bias, "tokens")
     for key, value in bias.items():
         if not (key.isascii() and key.isdecimal() and len(key) < _LONGEST_ID):
             raise invalid("logit_bias", f"has the key {key[:60]!r}; keys are token ids")
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise invalid(f"logit_bias.{key}", f"is {value!r:.60}; it must be a number")
         _check_range(f"logit_bias.{key}", value, -100, 100)
-    return {int(key): value for key, value in bias.items()} or None
+    return {int(key): float(value) for key, value in bias.items()} or None
 
 
 def _stops(stop: str | list[str] | None, limits: Limits) -> tuple[str, ...]:

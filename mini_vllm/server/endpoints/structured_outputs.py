@@ -18,7 +18,7 @@ from mini_vllm.engine.structured_output_manager import expression_of, lark_of
 from mini_vllm.server.endpoints.request_body import check_depth
 from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import ApiError, invalid
-from mini_vllm.text.call_grammar import call_grammar
+from mini_vllm.text.call_grammar import arguments_schema, call_grammar
 from mini_vllm.text.reasoning_formats import find_reasoning_format
 from mini_vllm.text.whole_json import JsonDepthError, load_json
 
@@ -177,7 +177,22 @@ async def constrain(
     except MissingBackendError as error:
         raise ApiError(501, str(error), code="missing_dependency") from None
     except ValueError as error:
-        raise invalid("tools" if demands_call else field, str(error)) from None
+        fault = await run_in_threadpool(_faulty_tool, service, engine_request.tools or ())
+        where = "tools" if demands_call else field
+        raise invalid(*(fault or (where, str(error)))) from None
+
+
+def _faulty_tool(service: Service, tools: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """Return the field and the fault of the first tool whose schema alone cannot be compiled."""
+    for tool in tools:
+        schema = arguments_schema(tool["function"].get("parameters"))
+        try:
+            service.engine.structured_outputs.compile(
+                StructuredOutputsParams(json=json.dumps(schema))
+            )
+        except ValueError as error:
+            return "tools", f"the parameters of {tool['function']['name']!r:.60}: {error}"
+    return None
 
 
 def _with_calls(
