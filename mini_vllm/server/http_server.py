@@ -20,7 +20,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mini_vllm.server.service import Service
 
@@ -92,6 +92,10 @@ class TimedProtocol(HttpToolsProtocol):
         self._clock.cancel()
         self._head_bytes = None
         super().on_headers_complete()
+        if self.parser.get_http_version() == "1.0":
+            _end_by_closing(self.cycle)
+        elif self.expect_100_continue:
+            _close_if_refused(self.cycle)
 
     def on_message_complete(self) -> None:
         """Count the bytes of the next headers."""
@@ -110,6 +114,37 @@ class TimedProtocol(HttpToolsProtocol):
         self._clock.cancel()
         self._stop_reader_clock()
         super().connection_lost(exc)
+
+
+def _end_by_closing(cycle: RequestResponseCycle) -> None:
+    """Have an answer without a length end with the connection: HTTP/1.0 has no chunks."""
+    send = cycle.send
+
+    async def send_plain(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            cycle.chunked_encoding = False
+        else:
+            # Uvicorn compares the body with the announced length; here there may be none.
+            more = message.get("more_body", False)
+            cycle.expected_content_length = len(message.get("body", b"")) + more
+        await send(message)
+
+    cycle.send = send_plain  # type: ignore[method-assign]
+
+
+def _close_if_refused(cycle: RequestResponseCycle) -> None:
+    """Close the connection after an answer that the client gets in place of `100 Continue`.
+
+    The client may then send its body or leave it out, and the next request cannot be found.
+    """
+    send = cycle.send
+
+    async def send_last(message: Any) -> None:
+        if cycle.waiting_for_100_continue:
+            cycle.keep_alive = False
+        await send(message)
+
+    cycle.send = send_last  # type: ignore[method-assign]
 
 
 class Server(uvicorn.Server):

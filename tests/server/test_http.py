@@ -96,6 +96,44 @@ def test_a_client_that_waits_for_100_is_told_to_go_on_or_refused(server, kind, s
         assert client.answer().status == statuses[-1]
 
 
+def test_a_body_announced_as_too_long_is_refused_before_it_comes(server):
+    headers = {**JSON, "content-length": 1_000_000_000}
+    with server.connect() as client:
+        client.ask(CHAT, method="POST", headers=headers)
+        answer = client.answer()
+        assert answer.status == 413
+        assert str(server.service.limits.max_body_bytes) in answer.error["message"]
+
+
+@pytest.mark.parametrize("length", [10_000_000, 10])
+def test_a_refused_client_that_waited_for_100_finds_the_connection_closed(server, length):
+    # The short body has a refused content type; the long body is too long.
+    kind = "application/json" if length > 10 else "text/plain"
+    headers = {"content-type": kind, "content-length": length, "expect": "100-continue"}
+    with server.connect() as client:
+        client.ask(CHAT, method="POST", headers=headers)
+        answer = client.answer()
+        assert answer.status == (413 if length > 10 else 415)
+        assert answer.headers["connection"] == "close"
+        assert client.closed() == b""
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_http_1_0_gets_no_chunks(server, stream):
+    with server.connect() as client:
+        asked = request(CHAT, asking("say", stream=stream))
+        client.send(asked.replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+        status, headers = client.head()
+        body = client.closed()
+    assert status == 200
+    assert "transfer-encoding" not in headers
+    assert ("content-length" in headers) is not stream
+    if stream:
+        assert read_chat(body)[0][0]["content"] == "Hi 🚀"
+    else:
+        assert json.loads(body)["choices"][0]["message"]["content"] == "Hi 🚀"
+
+
 @pytest.mark.parametrize("difference", [-5, 5])
 def test_a_wrong_content_length_hurts_nobody_else(server, difference):
     body = json.dumps(asking("say")).encode()

@@ -26,19 +26,23 @@ async def read_body(raw_request: HttpRequest, service: Service) -> bytes:
     """Return the body of a request.
 
     Raises:
-        ApiError: 415 if it is not declared as JSON, 413 if it is too long, 408 if it does not
-            arrive in time.
+        ApiError: 415 if it is not declared as JSON, 413 if it is too long or announced as too
+            long, 408 if it does not arrive in time.
     """
     kind = raw_request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ApiError(415, f"content-type: is {kind!r:.100}; it must be application/json")
     body, most = bytearray(), service.limits.max_body_bytes
+    too_long = ApiError(413, f"the body has over {most} bytes; that is the limit")
+    # Before the first read, which tells a client with `Expect: 100-continue` to send the body.
+    if int(raw_request.headers.get("content-length", 0)) > most:
+        raise too_long
     try:
         async with asyncio.timeout(service.body_seconds):
             async for piece in raw_request.stream():
                 body += piece
                 if len(body) > most:
-                    raise ApiError(413, f"the body has over {most} bytes; that is the limit")
+                    raise too_long
     except TimeoutError:
         raise ApiError(408, f"the body did not arrive in {service.body_seconds:g} s") from None
     return bytes(body)
