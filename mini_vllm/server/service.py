@@ -272,7 +272,9 @@ def create_service(
     tokenizer = as_tokenizer(tokenizer)
     if metrics_of(tokenizer) is None:
         tokenizer = MeteredTokenizer(tokenizer, metrics.tokenizer)
-    cached = CachedTokenizer(tokenizer, cache or CacheConfig().suited_to(tokenizer))
+    # No endpoint reads the tokens and offsets of a prompt.
+    cache = replace(cache or CacheConfig().suited_to(tokenizer), only_ids=True)
+    cached = CachedTokenizer(tokenizer, cache)
     path = make_text_path or TextPathFactory(
         cached,
         tool_format=options.get("tool_format"),

@@ -502,3 +502,9 @@ def test_an_empty_text_is_a_text(embedded, path, fields):
     # The byte tokenizer begins every prompt with a token, and a chat template writes some text.
     answer = embedded.fetch(path, fields)
     assert answer.status == 200, answer.body
+
+
+def test_the_server_caches_ids_alone(server):
+    tokenizer = server.service.tokenizer
+    assert tokenizer.inner.encode("a").offsets is not None
+    assert tokenizer.encode("a").offsets is None

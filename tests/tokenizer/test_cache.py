@@ -225,6 +225,27 @@ def test_the_memory_that_is_counted_is_taken():
     assert full.stats.l1.memory - bare.stats.l1.memory > tokens * column
 
 
+def test_ids_alone_take_a_tenth_of_the_memory():
+    tokenizers = [cached(CacheConfig(only_ids=only)) for only in (False, True)]
+    text = "".join(f"{word} and " for word in range(64))
+    full, ids = [
+        [tokenizer.encode(text) for _ in range(2)] and tokenizer for tokenizer in tokenizers
+    ]
+    assert len(full.encode(text)) > 250
+    assert ids.stats.l0.memory * 10 < full.stats.l0.memory
+    assert ids.stats.l0.memory < 16 * len(full.encode(text))
+
+
+@pytest.mark.parametrize("enable_l1", [False, True])
+def test_a_cache_of_ids_returns_the_ids_alone_the_first_time_as_well(enable_l1):
+    tokenizer = cached(CacheConfig(only_ids=True, enable_l1=enable_l1))
+    for text in ("naïve café 🚀</s>", "", "a</s>b", "naïve café 🚀</s>Hi"):
+        plain = tokenizer.inner.encode(text)
+        for one in (tokenizer, pickle.loads(pickle.dumps(tokenizer))):
+            for _ in range(2):
+                assert one.encode(text) == Encoding(plain.ids, plain.kind)
+
+
 def test_a_segment_that_two_threads_encode_at_once_is_counted_once():
     class Entering(Counting):
         def encode(self, text, **options):
