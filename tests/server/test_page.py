@@ -488,3 +488,57 @@ def test_an_event_is_read_as_soon_as_its_blank_line_is(page):
     pieces = ["data: a\r\n\r", "\ndata: b\n\n", "data: c\r\r", "data: d\n", "\n"]
     read = page.driver.execute_async_script(EAGER, pieces)
     assert read == [["a"], ["b"], ["c"], [], ["d"]]
+
+
+SCRAPES = """
+const [text, resolve] = arguments;
+import("/page/dashboard.js").then(({ readScrape, linesOf }) => {
+  const scrapes = text.map((each, index) => readScrape(each, 1000 * 2 * index));
+  resolve([scrapes[0], linesOf(scrapes)]);
+});
+"""
+
+
+def metrics(tokens, first, count, held):
+    return "\n".join([
+        "# HELP vllm:generation_tokens_total Tokens generated",
+        f'vllm:generation_tokens_total{{engine="0",model_name="a}} \\" {{b"}} {tokens}.0',
+        f'vllm:time_to_first_token_seconds_sum{{engine="0"}} {first}',
+        f'vllm:time_to_first_token_seconds_count{{engine="0"}} {count}',
+        'vllm:num_requests_running{engine="0"} 3.0',
+        'vllm:num_requests_waiting{engine="0"} 1.0',
+        f'mini_vllm:held_characters{{layer="stops"}} {held}',
+    ])  # fmt: skip
+
+
+def test_the_dashboard_draws_rates_between_two_scrapes(page):
+    texts = [metrics(10, 0.5, 2, 4), metrics(30, 0.9, 4, 0), metrics(30, 0.9, 4, 7)]
+    page.driver.set_script_timeout(SECONDS)
+    first, lines = page.driver.execute_async_script(SCRAPES, texts)
+    assert (first["tokens"], first["running"], first["held"]) == (10, 3, {"stops": 4})
+    assert lines["tokens"]["tokens/s"] == [[2000, 10], [4000, 0]]
+    # Between the last two scrapes no request got a first token.
+    assert lines["first"]["ms"] == [[2000, pytest.approx(200)]]
+    assert lines["held"]["stops"] == [[0, 4], [2000, 0], [4000, 7]]
+    assert lines["slots"]["waiting"] == [[0, 1], [2000, 1], [4000, 1]]
+
+
+SLOTS = "document.querySelector('[data-chart=slots] .keys').textContent"
+
+
+def test_the_open_dashboard_shows_the_servers_numbers(stage):
+    stage["dashboard"].find_element("css selector", "summary").click()
+    stage.until(f"return {SLOTS}.includes('running 0')")
+    assert stage.ask("rocket") == "Finished"
+    stage.until("return document.querySelector('[data-chart=tokens] polyline').points.length > 0")
+    assert "tokens/s" in stage.text("[data-chart=tokens] .keys")
+
+
+def test_the_dashboard_says_why_it_is_empty(driver):
+    with page_server(api_key="secret") as server:
+        page = Page(driver, server.url)
+        page["dashboard"].find_element("css selector", "summary").click()
+        problem = "document.querySelector('#dashboard .problem').textContent"
+        page.until(f"return {problem} === '/metrics answers 401'")
+        page.fill("key", "secret")
+        page.until(f"return {SLOTS}.includes('running 0') && {problem} === ''")

@@ -1,6 +1,7 @@
 // The page's controls: read the form, ask the server, hand its answer to the playback and panels.
 // Every prompt starts a new conversation.
 
+import { Dashboard } from "./dashboard.js";
 import { Panels } from "./panels.js";
 import { Playback } from "./playback.js";
 import { Say } from "./say.js";
@@ -16,6 +17,7 @@ const playback = new Playback({
   changed: drawState,
 });
 const say = new Say(play);
+new Dashboard(byId("dashboard"), headers);
 const isWide = matchMedia("(min-width: 900px)");
 /** The request whose answer comes in, or null. */
 let run = null;
