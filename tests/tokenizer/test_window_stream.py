@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from types import SimpleNamespace
 
 import pytest
 from model_files import sentencepiece_model
@@ -14,6 +15,7 @@ from mini_vllm.tokenizer import (
     DecodeError,
     DecodeStream,
     HuggingFaceTokenizer,
+    IncrementalDetokenizer,
     MockTokenizer,
     SentencePieceTokenizer,
     TokenizerWrapper,
@@ -231,3 +233,52 @@ def test_a_table_that_differs_from_decode_is_not_used(monkeypatch):
     ids = tokenizer.encode(TEXTS[0]).ids
     pieces, rest = run(tokenizer, ids)
     assert "".join(pieces) + rest == TEXTS[0]
+
+
+class LikeTransformers:
+    """The part of a tokenizer of transformers that a stream needs, and its errors."""
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def decode(self, token_ids, skip_special_tokens=False, **kwargs):
+        assert type(token_ids) is list
+        if any(not 0 <= one < self._inner.vocab_size for one in token_ids):
+            raise OverflowError("out of range integral type conversion attempted")
+        return self._inner.decode(token_ids, skip_special_tokens=skip_special_tokens)
+
+
+@pytest.mark.parametrize("kind", ["byte-level", "llama", "gemma"])
+def test_anything_that_decodes_as_transformers_do_is_streamed(kind):
+    ours = HuggingFaceTokenizer.from_tokenizer(KINDS[kind]())
+    foreign, eos = LikeTransformers(ours), next(iter(ours.pieces.special))
+    for text in TEXTS[:3]:
+        ids = [*ours.encode(text).ids, -1, 10**9, eos, *ours.encode(text).ids]
+        for cut in range(0, len(ids), 3):
+            prompt, output = ids[:cut], ids[cut:]
+            for skip in (True, False):
+                expected = run(Opaque(ours), output, prompt, skip_special_tokens=skip)
+                assert run(foreign, output, prompt, skip_special_tokens=skip) == expected
+            vllms = IncrementalDetokenizer(foreign, prompt)
+            pushed = [vllms.push(one) for one in output]
+            assert (pushed, vllms.flush()) == run(foreign, output, prompt,
+                                                  skip_special_tokens=False)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "message"),
+    [
+        (object(), "builtins.object, which has no decode"),
+        ("byte", "builtins.str, which has no decode"),
+        (SimpleNamespace(decode=lambda ids: ""), "unexpected keyword argument 'skip_special_to"),
+        (SimpleNamespace(decode=lambda ids, skip_special_tokens: b""), "returns bytes, not str"),
+    ],
+    ids=["no decode", "a name", "no such argument", "bytes"],
+)
+@pytest.mark.parametrize(
+    "make", [create_decode_stream, lambda one: IncrementalDetokenizer(one, [])]
+)
+def test_what_does_not_decode_is_refused_by_its_name(tokenizer, message, make):
+    with pytest.raises(TypeError, match="the tokenizer is a") as caught:
+        make(tokenizer)
+    assert message in str(caught.value)

@@ -22,10 +22,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from mini_vllm.tokenizer.adapter import as_tokenizer, pieces_of
+from mini_vllm.tokenizer.adapter import as_decoder, pieces_of
 from mini_vllm.tokenizer.ids import plain_ids
 from mini_vllm.tokenizer.pieces import STATE, State, StreamTable
-from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.protocols import Decoder, Tokenizer
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 from mini_vllm.tokenizer_errors import TokenizerError
 
@@ -129,7 +129,8 @@ class _Cut(NamedTuple):
 class WindowDecodeStream(TokenStream):
     """The text of a growing id sequence, from `tokenizer.decode` alone.
 
-    Arguments and methods are those of `DecodeStream`, for any tokenizer.
+    Arguments and methods are those of `DecodeStream`, for any tokenizer, and for any object with
+    `decode(ids, skip_special_tokens=...)`, as the tokenizers of transformers are.
 
     Attributes:
         decoded_tokens: how many ids were passed to `decode`, for tests of the cost.
@@ -141,12 +142,12 @@ class WindowDecodeStream(TokenStream):
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: Decoder,
         prompt_token_ids: Sequence[int] = (),
         *,
         skip_special_tokens: bool = True,
     ) -> None:
-        self._tokenizer = as_tokenizer(tokenizer)
+        self._tokenizer = as_decoder(tokenizer)
         self._skip = skip_special_tokens
         self.decoded_tokens = 0
         # The held ids, and the part of their text that was emitted or belongs to the prompt.

@@ -1,9 +1,10 @@
 """Makes the stream of any tokenizer: with or without a table of pieces, metered or not."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from mini_vllm.tokenizer.adapter import pieces_of
-from mini_vllm.tokenizer.protocols import Tokenizer, metrics_of
+from mini_vllm.tokenizer.protocols import Decoder, Tokenizer, metrics_of
 from mini_vllm.tokenizer.streams.decode_stream import DecodeStream, WindowDecodeStream
 from mini_vllm.tokenizer.streams.metered_stream import MeteredStream
 
@@ -11,7 +12,7 @@ AnyDecodeStream = DecodeStream | WindowDecodeStream | MeteredStream
 
 
 def create_decode_stream(
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | Decoder,
     prompt_token_ids: Sequence[int] = (),
     *,
     skip_special_tokens: bool = True,
@@ -19,9 +20,14 @@ def create_decode_stream(
     """Return the stream for a tokenizer: by its table of pieces if it has one, metered if it is.
 
     Args:
-        tokenizer: any tokenizer, here and elsewhere also an object of the `tokenizers` library.
+        tokenizer: any tokenizer, here and elsewhere also an object of the `tokenizers` library; for
+            streams also any object with `decode(ids, skip_special_tokens=...)`, as the tokenizers
+            of transformers are.
         prompt_token_ids: the ids of the prompt, a sequence or an array; only the end is read.
         skip_special_tokens: leave special tokens out.
+
+    Raises:
+        TypeError: the object has no such `decode`.
     """
     stream = create_plain_stream(
         tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
@@ -31,11 +37,14 @@ def create_decode_stream(
 
 
 def create_plain_stream(
-    tokenizer: Tokenizer,
+    tokenizer: Tokenizer | Decoder,
     prompt_token_ids: Sequence[int] = (),
     *,
     skip_special_tokens: bool = True,
 ) -> DecodeStream | WindowDecodeStream:
     """Return the same stream, never metered, for a caller that counts the steps itself."""
-    make = WindowDecodeStream if pieces_of(tokenizer) is None else DecodeStream
-    return make(tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens)
+    make: Any = WindowDecodeStream if pieces_of(tokenizer) is None else DecodeStream
+    stream: DecodeStream | WindowDecodeStream = make(
+        tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
+    )
+    return stream

@@ -7,7 +7,7 @@ prompt ends inside a character, and if the text really contains U+FFFD.
 
 from collections.abc import Sequence
 
-from mini_vllm.tokenizer.protocols import Tokenizer
+from mini_vllm.tokenizer.protocols import Decoder, Tokenizer
 from mini_vllm.tokenizer.streams.factory import create_decode_stream
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 
@@ -20,11 +20,15 @@ class IncrementalDetokenizer(TokenStream):
     character in which the prompt ends is emitted whole.
 
     Args:
-        tokenizer: any tokenizer; without a table of pieces `WindowDecodeStream` decodes.
+        tokenizer: any tokenizer, or any object with `decode(ids, skip_special_tokens=...)`; without
+            a table of pieces `WindowDecodeStream` decodes.
         prompt_ids: the prompt, a sequence or an array; its own text is never returned.
+
+    Raises:
+        TypeError: the object has no such `decode`.
     """
 
-    def __init__(self, tokenizer: Tokenizer, prompt_ids: Sequence[int]) -> None:
+    def __init__(self, tokenizer: Tokenizer | Decoder, prompt_ids: Sequence[int]) -> None:
         self._stream = create_decode_stream(tokenizer, prompt_ids, skip_special_tokens=False)
 
     def push(self, token_id: int) -> str:
