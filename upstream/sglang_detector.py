@@ -16,79 +16,23 @@ Written for SGLang 0.5.23.
 """
 
 import runpy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sglang.srt.function_call.base_format_detector import BaseFormatDetector
-from sglang.srt.function_call.core_types import StreamingParseResult, ToolCallItem
-
-from mini_vllm.text.events import ArgsDelta, CallStart, Event, Malformed, ReasoningDelta, TextDelta
 from mini_vllm.text.formats import FORMATS
 from mini_vllm.text.stream_parser import StreamParser
 from mini_vllm.text.tool_parsers import create_tool_parser
+from upstream.adapters.sglang_tools import SglangTools
 
 
-class MiniDetector(BaseFormatDetector):
-    """One format of the course as SGLang wants it: one object for one stream."""
+class MiniDetector(SglangTools):
+    """One format of the course."""
 
     format: ClassVar[str]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._stream: StreamParser | None = None
-
-    def has_tool_call(self, text: str) -> bool:
-        """Return whether a text is more than plain text; if not, SGLang shows it unparsed."""
-        result = self.detect_and_parse(text, [])
-        return bool(result.calls) or result.normal_text != text
-
-    def detect_and_parse(self, text: str, tools: Sequence[Any]) -> StreamingParseResult:
-        """Return the calls in a whole text, and its other text."""
-        parser = self._parser(tools)
-        return _result(parser.feed(text) + parser.flush())
-
-    def parse_streaming_increment(
-        self, new_text: str, tools: Sequence[Any]
-    ) -> StreamingParseResult:
-        """Return what is certain after the next piece of a stream."""
-        if self._stream is None:
-            self._stream = self._parser(tools)
-        return _result(self._stream.feed(new_text))
-
-    def finish(self, tools: Sequence[Any]) -> StreamingParseResult:
-        """End the stream: return what was held."""
-        return _result(self._stream.flush() if self._stream else [])
-
-    def supports_structural_tag(self) -> bool:
-        """Return False: a call cannot be forced in this format, so SGLang forces a JSON array."""
-        return False
-
-    def structure_info(self) -> Any:
-        """Raise NotImplementedError: SGLang only asks where structural tags are supported."""
-        raise NotImplementedError
-
-    def _parser(self, tools: Sequence[Any]) -> StreamParser:
+    def make_parser(self, tools: Sequence[Any]) -> StreamParser:
+        """Return a parser of the format."""
         return create_tool_parser(self.format, tools=[tool.model_dump() for tool in tools])
-
-
-def _result(events: Iterable[Event]) -> StreamingParseResult:
-    """Return the text of some events, and one item for each call in them."""
-    text: list[str] = []
-    items: dict[int, ToolCallItem] = {}
-    for event in events:
-        if isinstance(event, TextDelta | ReasoningDelta):
-            text.append(event.text)
-        elif isinstance(event, Malformed):
-            text.append(event.raw)
-        elif isinstance(event, CallStart):
-            # SGLang makes an id for each item that has a name.
-            items[event.index] = ToolCallItem(
-                tool_index=event.index, name=event.name, parameters=""
-            )
-        elif isinstance(event, ArgsDelta):
-            item = ToolCallItem(tool_index=event.index, parameters="")
-            items.setdefault(event.index, item).parameters += event.text
-    return StreamingParseResult(normal_text="".join(text), calls=list(items.values()))
 
 
 def register(prefix: str = "mini_") -> None:

@@ -165,7 +165,9 @@ def sglang_register():
 
 
 def load(name):
-    """Import a file as vLLM imports a plugin."""
+    """Import a file as vLLM imports a plugin, on the engine's classes that can be imported now."""
+    for module in [module for module in sys.modules if module.startswith("upstream.adapters")]:
+        del sys.modules[module]
     spec = spec_from_file_location(name, ROOT / "upstream" / f"{name}.py")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -310,6 +312,17 @@ def test_vllm_knows_every_format():
 def test_vllm_of_another_version_has_its_messages_elsewhere():
     text = WHOLE["hermes"]
     assert Vllm("hermes", old=True).whole(text) == ours("hermes", text, "vllm")
+
+
+@needs_vllm
+@every_format
+@pytest.mark.parametrize(("tools", "tool_choice"), [([], "auto"), ([], "none"), (None, "none")])
+def test_vllm_drops_calls_of_these_requests_so_they_are_text(format, tools, tool_choice):
+    one = Vllm(format, tools=tools)
+    one.request.tool_choice = tool_choice
+    text = WHOLE[format]
+    assert one.whole(text) == (text, [])
+    assert streamed(one, text) == (text, [])
 
 
 @needs_sglang
