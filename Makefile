@@ -22,7 +22,7 @@ processes = $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))
 # Each process would compile every test anew: half of its start.
 check test: export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help lab progress hint show predict race solution watch reset demo serve stream tokenizer bundle reference bug test \
+.PHONY: help lab progress hint show predict race solution watch reset demo serve stream tokenizer bundle plugin reference bug test \
 	grade term student-edition site gradescope classroom50 check soak bench oracles pythons upstream matrix lock
 
 help:
@@ -45,6 +45,7 @@ help:
 	@echo "  make tokenizer         look at a real tokenizer; ARGS='PATH-OR-NAME --text \"...\"'"
 	@echo "  make upstream          the real engines' sources that the reading map leads to (87 MB)"
 	@echo "  make bundle N=03       the zip to hand in"
+	@echo "  make plugin N=09 OUT=my_parser.py   your parser as a plug-in of vLLM and SGLang (01, 09)"
 	@echo "For instructors"
 	@echo "  make reference N=03    the lab's tests on the reference solution"
 	@echo "  make bug N=03          the lab's known bugs;  B=NAME  runs the tests on one"
@@ -123,6 +124,10 @@ upstream:
 bundle:
 	$(setup) core
 	@$(labkit) bundle --lab "$(N)" $(ARGS)
+
+plugin:
+	$(setup) core
+	@$(labkit) plugin --lab "$(N)" --out "$(OUT)" $(ARGS) $(quietly)
 
 reference:
 	$(setup) core

@@ -38,7 +38,7 @@ _LAB_FILES = ("README.md", FACTS, PRISTINE, "test_lab.py", HINTS, PREDICTIONS)
 _LAB_FILES_OF_SOME = (MISTAKES, RACE)
 _TARGETS = (
     "lab", "progress", "predict", "hint", "show", "watch", "race", "reset", "demo", "serve",
-    "stream", "tokenizer", "upstream", "bundle",
+    "stream", "tokenizer", "upstream", "bundle", "plugin",
 )  # fmt: skip
 # The changes to the text of `make help`.
 _HELP = (

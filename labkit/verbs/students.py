@@ -134,4 +134,6 @@ TABLE = Table("For students", "hint --lab 03 --task 2", {
     "demo": ("show the pipeline live in the terminal", here(_demo)),
     "serve": ("serve an OpenAI-compatible API, with a page to watch it", here(_serve)),
     "bundle": ("write the zip to hand in", "labkit.publish.bundle"),
+    "plugin": ("write a passing lab as a plug-in of vLLM and SGLang",
+               "labkit.publish.engine_plugin"),
 })  # fmt: skip
