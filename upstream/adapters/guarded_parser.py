@@ -40,17 +40,17 @@ class GuardedParser:
     and all source that the parser has not emitted is text from then on.
 
     Args:
-        make: returns a fresh parser: `feed(text)` and `flush()` return events, `held` is the source
-            since the last event. None if all of the stream is text.
+        make: returns a fresh parser, or None if all of the stream is text. `feed(text)` and
+            `flush()` of a parser return events, `held` is the source since the last event.
     """
 
-    def __init__(self, make: Callable[[], Any] | None) -> None:
+    def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
         self._parser: Any = None
         self._calls = 0
         # The source since the last event. To read `held` after each piece may take quadratic time.
         self._unread: list[str] = []
-        self._passes_on = make is None
+        self._passes_on = False
 
     def feed(self, text: str) -> ParsedPiece:
         """Take the next piece of the stream."""
@@ -79,18 +79,24 @@ class GuardedParser:
 
     def _guarded(self, step: Callable[[Any], Any]) -> ParsedPiece:
         try:
-            if self._parser is None and self._make is not None:
+            if self._parser is None:
                 self._parser = self._make()
+            if self._parser is None:
+                return self._rest()
             events = list(step(self._parser))
             piece = self._merged(events)
             if events:
                 self._unread = [str(self._parser.held)]
         except Exception as error:
-            self._passes_on = True
             self._log(error)
-            text = "".join(self._unread)
-            return ParsedPiece(text=text, has_text=bool(text))
+            return self._rest()
         return piece
+
+    def _rest(self) -> ParsedPiece:
+        """Pass on all source that has not been emitted, and from now on every piece."""
+        self._passes_on = True
+        text = "".join(self._unread)
+        return ParsedPiece(text=text, has_text=bool(text))
 
     def _log(self, error: Exception) -> None:
         frame = traceback.extract_tb(error.__traceback__)[-1]

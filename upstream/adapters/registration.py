@@ -26,7 +26,8 @@ def register_in_vllm(
 
         class Reasoning(vllm_reasoning.VllmReasoning):
             def make_splitter(self, inside: bool | None) -> Any:
-                return make_splitter(bool(inside))
+                # After a prompt that ends the reasoning, a text has none.
+                return None if inside is False else make_splitter(bool(inside))
 
         vllm_reasoning.register(name, Reasoning)
 

@@ -106,7 +106,7 @@ class VllmTools(_base.ToolParser):
         tools = self._given or getattr(request, "tools", None) or ()
         # vLLM asks for the text of these requests, too, and then drops the calls in it.
         calls = bool(tools) and getattr(request, "tool_choice", None) != "none"
-        return GuardedParser((lambda: self.make_parser(tools)) if calls else None)
+        return GuardedParser(lambda: self.make_parser(tools) if calls else None)
 
     def _message(self, piece: ParsedPiece) -> Any:
         for index, call in piece.calls.items():
