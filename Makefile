@@ -60,7 +60,7 @@ help:
 	@echo "  make check             all gates: labs, kill matrix, promises, imports, style, types; ARGS=--changed"
 	@echo "  make soak              the randomised tests with many more examples, and all mutants; ARGS=PART  one part"
 	@echo "  make bench             benchmarks, as ratios to a named peer; ARGS=stops  one group"
-	@echo "  make oracles           compare with real peers, and try real clients (downloads 870 MB; npm for some;  ARGS=--here  none)"
+	@echo "  make oracles           compare with real peers, and try real clients (downloads 2 GB; npm for some;  ARGS=--here  none)"
 	@echo "  make pythons           labs and tests on Debian's own Pythons, each in a chroot (as root); ARGS=--help"
 	@echo "  make matrix            write the generated parts of pages: ladder, kill matrix, files of labs"
 	@echo "  make lock              rewrite requirements/*.txt from pyproject.toml (needs uv)"

@@ -64,13 +64,14 @@ class Server:
     Args:
         folder: the model's.
         url: of the server.
+        model: the model's name there; by default the folder's path.
 
     Raises:
         urllib.error.URLError: from both methods, if the server cannot be reached or refuses.
     """
 
-    def __init__(self, folder: Path, url: str = URL) -> None:
-        self._model = str(folder)
+    def __init__(self, folder: Path, url: str = URL, model: str = "") -> None:
+        self._model = model or str(folder)
         self._url = url
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
 

@@ -60,7 +60,8 @@ SGLang, which has no flag for parsers:
 Tried with vLLM 0.33.0 and SGLang 0.5.23, without a GPU: the parsers in both, `vllm launch render`
 over HTTP. Not tried: `vllm serve` with a model, SGLang's server.
 
-Promised: it loads by vLLM 0.33.0's own flags and streams {streams}.
+Promised: it loads by vLLM 0.33.0's own flags, and a stream is the same answer as the whole text,
+for {streams}.
 Not promised: other versions, other formats, forced calls (`tool_choice` "required" or a function:
 the text is parsed, but nothing makes the model write a call), a family's defaults for reasoning,
 use in production.
@@ -71,8 +72,8 @@ passed on unparsed, as content.
 '''
 )
 _STREAMS = {
-    True: "what it returns for the whole text, for\nHermes' tags and `<think>`",
-    False: "what it returns for the whole text, for\nHermes' tags",
+    True: "Hermes' tags and `<think>`",
+    False: "Hermes' tags",
 }
 _TAIL = '''
 
@@ -197,7 +198,7 @@ def _imports_of_events(tree: ast.Module, shown: str) -> Iterator[ast.ImportFrom]
         elif isinstance(node, ast.ImportFrom):
             modules = [node.module or ""]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            # Of `import_module("...")`; a docstring may name a module within its text.
+            # An argument, as in `import_module("...")`; a docstring names modules within its text.
             modules = [node.value]
         else:
             continue

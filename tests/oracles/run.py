@@ -1,6 +1,6 @@
 """Compare with real peers: `make oracles`. It runs the tests here, real clients, and benchmarks.
 
-    python tests/oracles/run.py                         all of it; downloads 870 MB, and from npm
+    python tests/oracles/run.py                         all of it; downloads 2 GB, and from npm
     python tests/oracles/run.py stop_strings tekken     these files of tests alone; downloads, too
     python tests/oracles/run.py --here openai_responses with what is installed here
 
@@ -12,8 +12,11 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+# The exit code of engines/install.py if this machine cannot have the engines.
+NO_ENGINES = 3
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NAMES = sorted(path.stem.removeprefix("test_") for path in HERE.glob("test_*.py"))
@@ -42,13 +45,24 @@ def main() -> int:
     files = [f"tests/oracles/test_{name}.py" for name in args.names] or ["tests/oracles"]
     tests = ("-m", "pytest", "-q", "-rs", *files)
     whole = not (args.names or args.here)
-    steps = [*(() if args.here else PEERS), tests, *(BESIDE_PEERS if whole else ())]
     env = {**os.environ, "ORACLES": "here" if args.here else "1"}
-    for step in steps:
-        done = subprocess.run([sys.executable, *step], cwd=ROOT, env=env, check=False)
-        if done.returncode != 0:
-            return done.returncode
+    for step in () if args.here else PEERS:
+        if code := _run(step, env):
+            return code
+    if not args.here and (whole or "engines" in args.names):
+        code = _run(("-m", "tests.oracles.engines.install"), env)
+        if code not in (0, NO_ENGINES):
+            return code
+        if code == NO_ENGINES:
+            tests = (*tests, "--ignore=tests/oracles/test_engines.py", "tests/plugins")
+    for step in (tests, *(BESIDE_PEERS if whole else ())):
+        if code := _run(step, env):
+            return code
     return 0
+
+
+def _run(step: Sequence[str], env: Mapping[str, str]) -> int:
+    return subprocess.run([sys.executable, *step], cwd=ROOT, env=env, check=False).returncode
 
 
 if __name__ == "__main__":
