@@ -6,7 +6,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { loadPyodide } from "pyodide";
-import { boot, PLACES } from "./src/boot.js";
+import { boot, PLACES } from "./src/runs/boot.js";
 
 const LIBRARY = "python_stdlib.zip";
 

@@ -2,7 +2,7 @@
 
 import "./page.js";
 import { button, byId, make } from "./dom.js";
-import { Layout } from "./layout.js";
+import { Layout } from "./desk/layout.js";
 
 /** How near, before it is in view. */
 const NEAR = "400px";
@@ -14,7 +14,7 @@ let opening = null;
 const layout = new Layout(async () => (await openHere())?.focus());
 
 function open() {
-  opening ??= import("./desk.js").then(({ openDesk }) => openDesk(bench, layout));
+  opening ??= import("./desk/desk.js").then(({ openDesk }) => openDesk(bench, layout));
   return opening;
 }
 
@@ -48,7 +48,7 @@ function whenNear(element, act) {
 /** The strip needs the bench's code, so it opens after it. */
 async function openStripHere() {
   try {
-    const [{ openStrip }, desk] = await Promise.all([import("./strip.js"), open()]);
+    const [{ openStrip }, desk] = await Promise.all([import("./strip/strip.js"), open()]);
     await openStrip(strip, desk);
   } catch (error) {
     const words = `The strip could not be loaded: ${error.message}.`;

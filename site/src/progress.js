@@ -1,6 +1,6 @@
 // How far the reader is, on every page: points beside the links to labs, and where to continue.
 
-import { openCourse, readProgress } from "./database.js";
+import { openCourse, readProgress } from "./store/database.js";
 import { byId, make } from "./dom.js";
 
 const LAB = /\/labs\/(\d\d)\/$/;

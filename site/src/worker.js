@@ -4,7 +4,7 @@
 // Worker -> page: {id, result} | {id, error, died} | {event: "boot", done, total, what} |
 // {event: "broken", message}, and the events that labkit/browser/verbs.py describes.
 
-import { boot, PLACES } from "./boot.js";
+import { boot, PLACES } from "./runs/boot.js";
 
 let verbs = null;
 

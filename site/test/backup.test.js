@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { backupOf, readBackup } from "../src/backup.js";
+import { backupOf, readBackup } from "../src/store/backup.js";
 
 const everything = { code: { "03": "x = 1\n" }, progress: { "lab-03": { solved: true } } };
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { partsOf } from "../src/commands.js";
+import { partsOf } from "../src/runs/commands.js";
 
 const README = "phase-16/labs/lab-04-stop-strings/README.md";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { subjectsOf } from "../src/hints.js";
+import { subjectsOf } from "../src/desk/hints.js";
 
 const hint = (task, ...looks_like) => ({ task, symptom_html: "s", text_html: "t", looks_like });
 const lab = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { summary } from "../src/report.js";
+import { summary } from "../src/runs/report.js";
 
 const task = (number, status) => ({ number, status });
 const report = (more) => ({ score: 52, most: 100, complete: true, failures: [], tasks: [], ...more });

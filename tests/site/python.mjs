@@ -11,7 +11,7 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { boot, PLACES } from "../../site/src/boot.js";
+import { boot, PLACES } from "../../site/src/runs/boot.js";
 
 const [pyodide, bench, ...options] = process.argv.slice(2);
 /** In a worker of Chromium V8 uses 500 kB of stack; of what it is given here, node keeps 192 kB. */

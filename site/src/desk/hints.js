@@ -2,8 +2,8 @@
 // hints of its own for each wrong implementation that survives. After a diagnosis, its own hint is
 // first, and then the hints of the same symptom.
 
-import { button, make, withCode } from "./dom.js";
-import { prose } from "./prose.js";
+import { button, make, withCode } from "../dom.js";
+import { prose } from "../prose.js";
 
 /** What hints are about, with its levels: each makes a list of nodes. */
 export function subjectsOf(lab, { alive = [], hints: read = {}, looks_like: diagnosis = null }) {

@@ -1,9 +1,9 @@
 // What is done with the code as a file: download, open, reset, and the reference for comparison.
 
-import { backupOf, readBackup } from "./backup.js";
-import { button, make } from "./dom.js";
+import { backupOf, readBackup } from "../store/backup.js";
+import { button, make } from "../dom.js";
 import { Editor } from "./editor.js";
-import { keepCourse, sizeOfCourse } from "./page.js";
+import { keepCourse, sizeOfCourse } from "../page.js";
 
 function bytesOf(base64) {
   return Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));

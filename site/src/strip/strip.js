@@ -4,10 +4,10 @@
 // Python does all of it in one call (labkit/browser/strip.py); here its rows are played. The strip
 // is a shadow tree, since the styles and ids of those panels are those of a page of its own.
 
-import page from "../../mini_vllm/server/page/index.html" with { type: "text" };
-import pageStyle from "../../mini_vllm/server/page/page.css" with { type: "text" };
-import { Playback } from "../../mini_vllm/server/page/playback.js";
-import { make } from "./dom.js";
+import page from "../../../mini_vllm/server/page/index.html" with { type: "text" };
+import pageStyle from "../../../mini_vllm/server/page/page.css" with { type: "text" };
+import { Playback } from "../../../mini_vllm/server/page/playback.js";
+import { make } from "../dom.js";
 import { PathPanels } from "./strip_panels.js";
 import style from "./strip.css" with { type: "text" };
 import { StepTable } from "./strip_table.js";
@@ -21,7 +21,7 @@ const rescaled = (css) => css.replaceAll(/([\d.]+)rem\b/g, "calc($1 * var(--rem)
  * takes no text has none.
  *
  * @param {HTMLElement} element
- * @param {import("./desk.js").Desk} desk
+ * @param {import("../desk/desk.js").Desk} desk
  */
 export async function openStrip(element, desk) {
   const shown = (await json(new URL("strip.json", desk.base)))[desk.lab.number] ?? [];

@@ -1,8 +1,8 @@
 // The table of the strip: a row for each piece, with what each of the three emits and holds, and
 // above it what they have said so far.
 
-import { appendNaive, heldText, visible } from "../../mini_vllm/server/page/panels.js";
-import { make } from "./dom.js";
+import { appendNaive, heldText, visible } from "../../../mini_vllm/server/page/panels.js";
+import { make } from "../dom.js";
 
 const WHOSE = { naive: "Naive way", own: "Your code", reference: "Reference" };
 const PARTS = ["naive", "own", "reference"];

@@ -1,7 +1,7 @@
 // Where the code of a lab is: beside the text in a wide window, in place of the text in a narrow one.
 // The report takes the place of the text beside the code, or the lower half of a narrow window.
 
-import { button, make } from "./dom.js";
+import { button, make } from "../dom.js";
 
 const KEY = "bench-beside";
 const OPEN = "bench-open";

@@ -1,7 +1,7 @@
 // A run's report as page content: the same data that `make lab` prints in a terminal.
 
 import { partsOf } from "./commands.js";
-import { button, count, make, withCode } from "./dom.js";
+import { button, count, make, withCode } from "../dom.js";
 
 const SIGNS = { PASS: "✓", FAIL: "✗" };
 /** Labels whose text is prose; all others are code. */

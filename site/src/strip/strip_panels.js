@@ -1,8 +1,8 @@
 // The panels of the server's page, for a pipeline or the frames of the reader's: the same events
 // that a server would send, made of the rows of the strip.
 
-import { Panels } from "../../mini_vllm/server/page/panels.js";
-import { SseReader } from "../../mini_vllm/server/page/sse.js";
+import { Panels } from "../../../mini_vllm/server/page/panels.js";
+import { SseReader } from "../../../mini_vllm/server/page/sse.js";
 
 /** Roles that are a whole path; the others have no use for the panels. */
 const PATHS = ["pipeline", "frames"];

@@ -1,6 +1,6 @@
 // Runs of a lab: asks a fresh Python, says how far it is, and draws its report or why there is none.
 
-import { button, count, make } from "./dom.js";
+import { button, count, make } from "../dom.js";
 import { faultOf, noReportNodes, reportNodes, summary } from "./report.js";
 
 /** A test that takes longer is said to run. */
@@ -120,7 +120,7 @@ export class Runs {
   /**
    * Show the report of an earlier run.
    *
-   * @param {import("./reports.js").LastReport} last
+   * @param {import("../store/reports.js").LastReport} last
    * @param {boolean} isCurrent whether the code is still the code under test
    */
   restore({ report, printed }, isCurrent) {

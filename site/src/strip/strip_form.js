@@ -1,6 +1,6 @@
 // What is fed to the strip: a text, the stop strings, and which part of the lab takes them.
 
-import { button, make } from "./dom.js";
+import { button, make } from "../dom.js";
 
 const ROLES = {
   whole: "Text and ids",

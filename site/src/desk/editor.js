@@ -30,7 +30,7 @@ import {
   WidgetType,
 } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { make } from "./dom.js";
+import { make } from "../dom.js";
 
 const INDENT = "    ";
 

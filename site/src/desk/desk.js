@@ -1,15 +1,16 @@
 // The bench of a lab: editor, runs, hints, predictions, and what is kept. It puts them together.
 
-import { button, make } from "./dom.js";
+import { button, make } from "../dom.js";
+import { keepOffline } from "../page.js";
+import { Interpreters } from "../runs/interpreter.js";
+import { Runs } from "../runs/runs.js";
+import { Keeping } from "../store/keeping.js";
+import { keepReport, lastReport } from "../store/reports.js";
+import { Autosave } from "./autosave.js";
 import { Editor } from "./editor.js";
 import { Hints } from "./hints.js";
-import { Interpreters } from "./interpreter.js";
-import { ConflictError, Keeping } from "./keeping.js";
-import { keepOffline } from "./page.js";
 import { predictionsNode } from "./predictions.js";
-import { drawProgress } from "./progress.js";
-import { keepReport, lastReport } from "./reports.js";
-import { Runs } from "./runs.js";
+import { Records } from "./records.js";
 import { Shelf } from "./shelf.js";
 
 const KEYS = "Escape, then Tab, leaves the editor.";
@@ -43,15 +44,11 @@ export class Desk {
   #labs;
   #layout;
   #keeping = new Keeping();
+  #autosave = new Autosave(this, this.#keeping);
+  #records;
   #editor;
   #runs;
   #interpreters;
-  #progress = {};
-  /** Whether the store lacks the last change. */
-  #isChanged = false;
-  /** Whether the change is that of another tab, which has stored it. */
-  #isTaking = false;
-  #saving = null;
   #listeners = [];
   #notices = make("div", {
     className: "notices",
@@ -60,7 +57,6 @@ export class Desk {
     tabindex: "-1",
   });
   #keys = make("span", { className: "keys", "aria-live": "polite" }, KEYS);
-  #kept = make("span", { className: "kept" });
   #run = button("Run", () => this.run(null), { className: "main" });
   #task = make("select", { "aria-label": "Task" });
   #runTask = button("Run this task", () => this.run(Number(this.#task.value)));
@@ -76,6 +72,7 @@ export class Desk {
     this.#labs = labs;
     this.#base = base;
     this.#layout = layout;
+    this.#records = new Records(this.#keeping, lab.name, () => this.#autosave.draw());
     this.#interpreters = new Interpreters(base, (part) => this.#runs.boot(part));
     this.#runs = new Runs(this.#interpreters, {
       goTo: (line) => this.#editor.goTo(line),
@@ -91,17 +88,17 @@ export class Desk {
 
   /** Build everything, with what is kept. */
   async fill(root) {
-    await this.#keeping.open((number) => this.#onForeign(number));
-    this.#progress = await this.#keeping.progress();
+    await this.#keeping.open((number) => this.#autosave.onForeign(number));
+    await this.#records.read();
     const text = (await this.#keeping.code(this.lab.number)) ?? this.lab.starter;
     const frame = make("div", "editor");
     this.#task.append(...this.lab.tasks.map(({ number, title }) => new Option(`${number} ${title}`, number)));
-    this.#task.value = String(this.#record().unfinished?.[0] ?? this.lab.tasks[0].number);
-    const predictions = predictionsNode(this.lab, this.#record().predictions ?? {}, (answers) =>
-      this.#remember({ predictions: answers }),
+    this.#task.value = String(this.#records.own.unfinished?.[0] ?? this.lab.tasks[0].number);
+    const predictions = predictionsNode(this.lab, this.#records.own.predictions ?? {}, (answers) =>
+      this.#records.remember({ predictions: answers }),
     );
-    this.#hints = new Hints(this.lab, this.#record(), (about, level) =>
-      this.#remember({ hints: { ...this.#record().hints, [about]: level } }),
+    this.#hints = new Hints(this.lab, this.#records.own, (about, level) =>
+      this.#records.remember({ hints: { ...this.#records.own.hints, [about]: level } }),
     );
     // Asked only now: it may have come to the button while all this was loading.
     const hadFocus = root.contains(document.activeElement);
@@ -121,7 +118,7 @@ export class Desk {
     addEventListener("beforeunload", (event) => {
       if (this.#keeping.fault && this.text !== this.lab.starter) event.preventDefault();
     });
-    this.#drawKept();
+    this.#autosave.draw();
     this.#shelf.draw();
     this.#shelf.offerOffline();
     if (hadFocus) this.focus();
@@ -152,17 +149,17 @@ export class Desk {
 
   /** Whether some run reached all points. */
   get isSolved() {
-    return Boolean(this.#record().solved);
+    return Boolean(this.#records.own.solved);
   }
 
   /** What is known of all labs, as in `.labkit/progress.json`. */
   get progress() {
-    return this.#progress;
+    return this.#records.all;
   }
 
   /** The reader's code of every lab that has some, by number; other tabs may have added to it. */
   async sources() {
-    this.#progress = await this.#keeping.progress();
+    await this.#records.read();
     const code = await this.#keeping.allCode();
     return { ...code, [this.lab.number]: this.text };
   }
@@ -217,10 +214,10 @@ export class Desk {
    * @returns {Promise<object>} what was there before, for the same labs
    */
   async restore({ code, progress }) {
-    const known = Object.fromEntries(Object.keys(progress).map((name) => [name, this.#progress[name] ?? {}]));
+    const known = Object.fromEntries(Object.keys(progress).map((name) => [name, this.#records.all[name] ?? {}]));
     const before = { code: await this.replace(code), progress: known };
-    await this.#keepProgress(progress);
-    this.#hints.draw(this.#record());
+    await this.#records.keep(progress);
+    this.#hints.draw(this.#records.own);
     this.#shelf.draw();
     return before;
   }
@@ -236,27 +233,7 @@ export class Desk {
 
   /** Store the code; resolves when the last change is stored, or cannot be. */
   save() {
-    if (this.#isChanged) this.#saving ??= this.#store();
-    return this.#saving;
-  }
-
-  async #store() {
-    this.#kept.ariaBusy = "true";
-    try {
-      do {
-        this.#isChanged = false;
-        await this.#keeping.saveCode(this.lab.number, this.text);
-        this.#drawKept();
-      } while (this.#isChanged && !this.#keeping.fault);
-      this.#isChanged ||= Boolean(this.#keeping.fault);
-    } catch (error) {
-      this.#isChanged = true;
-      if (!(error instanceof ConflictError)) throw error;
-      this.#conflict(error.theirs);
-    } finally {
-      this.#saving = null;
-      this.#kept.ariaBusy = null;
-    }
+    return this.#autosave.save();
   }
 
   /**
@@ -271,15 +248,15 @@ export class Desk {
     await this.save();
     const files = await this.sources();
     const code = files[this.lab.number];
-    const asked = { lab: this.lab.number, task, files, progress: this.#progress };
+    const asked = { lab: this.lab.number, task, files, progress: this.#records.all };
     const answer = await this.#runs.run(asked);
     if (answer) {
-      await this.#keepProgress(this.#withRead(answer.progress));
+      await this.#records.keepRun(answer.progress);
       await keepReport(this.lab.number, { report: answer, printed: this.#runs.printed, code });
     }
     const open = answer?.tasks.find(({ status }) => status === "FAIL");
     if (open && task === null) this.#task.value = String(open.number);
-    this.#hints.draw(this.#record());
+    this.#hints.draw(this.#records.own);
     this.#shelf.draw();
   }
 
@@ -294,88 +271,10 @@ export class Desk {
     return this.#labs.find((lab) => lab.number === number)?.starter ?? "";
   }
 
-  #record() {
-    return this.#progress[this.lab.name] ?? {};
-  }
-
-  async #remember(change) {
-    // Another tab may have added to the record of this lab since.
-    this.#progress = await this.#keeping.progress();
-    await this.#keepProgress({ [this.lab.name]: { ...this.#record(), ...change } });
-  }
-
-  /** The records after a run, with the hints and predictions that came in while tests ran. */
-  #withRead(records) {
-    const name = this.lab.name;
-    const { hints, predictions } = this.#record();
-    const mine = { ...records[name] };
-    if (hints) mine.hints = hints;
-    if (predictions) mine.predictions = predictions;
-    return { ...records, [name]: mine };
-  }
-
-  /** Keep the records that changed. */
-  async #keepProgress(records) {
-    const changed = Object.entries(records).filter(
-      ([name, record]) => JSON.stringify(record) !== JSON.stringify(this.#progress[name]),
-    );
-    Object.assign(this.#progress, Object.fromEntries(changed));
-    await this.#keeping.saveProgress(Object.fromEntries(changed));
-    drawProgress(this.#progress);
-    this.#drawKept();
-  }
-
   #onChange(text) {
-    if (!this.#isTaking) {
-      this.#isChanged = true;
-      this.#keeping.note(this.lab.number, text);
-      this.save();
-    }
+    this.#autosave.change(text);
     this.prepare();
     for (const listener of this.#listeners) listener(text);
-  }
-
-  async #onForeign(number) {
-    if (number !== this.lab.number) return;
-    if (this.#isChanged || this.#saving) return; // Saving will tell of the conflict.
-    const theirs = await this.#keeping.code(number);
-    if (theirs === null || theirs === this.text) return;
-    this.#take(theirs);
-    this.say("Another tab changed this lab; its version is now shown here. Undo restores yours.");
-  }
-
-  /** Show code that is stored. */
-  #take(text) {
-    this.#isTaking = true;
-    this.text = text;
-    this.#isTaking = this.#isChanged = false;
-    this.#keeping.forget(this.lab.number);
-    this.#drawKept();
-  }
-
-  #conflict(theirs) {
-    this.#kept.textContent = "Not kept yet";
-    this.say(
-      "This lab was changed in another tab, so yours is not kept yet. Which version do you keep?",
-      button("This one", async () => {
-        // Its version has been seen now.
-        await this.#keeping.code(this.lab.number);
-        await this.save();
-        this.say("");
-      }),
-      button("The other tab's", async () => {
-        this.#take((await this.#keeping.code(this.lab.number)) ?? theirs);
-        this.say("This is the other tab's version. Undo restores yours.");
-      }),
-    );
-  }
-
-  #drawKept() {
-    const { fault } = this.#keeping;
-    this.#kept.textContent = fault
-      ? `Not kept: ${fault}. Download your code before you leave.`
-      : "Kept in this browser";
-    this.#kept.classList.toggle("fault", Boolean(fault));
   }
 
   #drawState(isRunning) {
@@ -409,7 +308,7 @@ export class Desk {
     this.#runs.head.append(make("span", "views", reportButton, textButton));
     const bar = make("div", "bar", this.#run, task, this.#stop);
     const top = make("div", "top", bar, this.#runs.head);
-    const foot = make("div", "foot", this.#keys, this.#kept);
+    const foot = make("div", "foot", this.#keys, this.#autosave.label);
     return make(
       "div",
       "desk",

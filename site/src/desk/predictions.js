@@ -1,7 +1,7 @@
 // Questions before the first task: what will this code give? Choose, then read why. Nothing is graded.
 
-import { count, make } from "./dom.js";
-import { prose } from "./prose.js";
+import { count, make } from "../dom.js";
+import { prose } from "../prose.js";
 
 /**
  * The predictions of a lab.
