@@ -91,7 +91,7 @@ def test_page_walks_without_a_network(tmp_path):
         driver.get(page.as_uri())
 
         def event():
-            return driver.find_element("id", "event").text
+            return driver.find_element("css selector", ".steps .event").text
 
         def press(key):
             driver.find_element("tag name", "body").send_keys(key)
@@ -107,7 +107,7 @@ def test_page_walks_without_a_network(tmp_path):
         assert event().startswith("Step 36 of 71")
         driver.find_element("css selector", "[data-key=o]").click()
         assert event() == opening
-        slider = driver.find_element("id", "slider")
+        slider = driver.find_element("css selector", ".steps input")
         slider.send_keys(Keys.HOME)
         assert event().startswith("Step 1 of 71")
         requests = [json.loads(row["message"])["message"] for row in driver.get_log("performance")]
