@@ -1,16 +1,21 @@
 """The recorder on programs with odd values: it shows them, runs none of their code, and ends."""
 
+import io
 import os
 import random
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
+from labkit.running.recording.case_recording import Facts, record
 from labkit.running.recording.recorder import MOST_STEPS
-from labkit.running.recording.replay import Case, CaseRun, replay
+from labkit.running.recording.replay import Case, replay
+from labkit.running.recording.runs import CaseRun
 from labkit.running.recording.values import MOST_CHARACTERS, text_of_value
 from labkit.running.source import load_source
 from labkit.running.trace import Call
+from labkit.student.stepping import view
 
 # Lines that make a value `x` which is hard to show; each may be followed by any others.
 ODD = {
@@ -75,7 +80,9 @@ def recorded(body):
     """Return the replay of a function `run` with that body, and its module's namespace."""
     source = f"{HEAD}    x = None\n    {body}\n    x = None\n    return len(RAN)\n"
     module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
-    case = Case(lambda: vars(module).__getitem__, "odd.py", [CaseRun((), (Call("run", (1,)),), "")])
+    case = Case(
+        lambda: vars(module).__getitem__, ["odd.py"], [CaseRun((), (Call("run", (1,)),), "")]
+    )
     return replay(case, None), module
 
 
@@ -131,3 +138,38 @@ def test_size_is_shown():
     """A long value ends with its size."""
     assert text_of_value("a" * 1_000).endswith("… (1,000 characters)")
     assert text_of_value(SimpleNamespace(a=1)) == "SimpleNamespace(…)"
+
+
+def test_a_part_of_the_students_is_recorded_and_no_other_file():
+    """The lines of the student's own part are steps of its file; those of a reference are not."""
+    names = {"odd.py": "main", "lab-03/starter.py": "own", "lab-04/solution.py": "reference"}
+    sources = {
+        "odd.py": "def run(n):\n    return whole(n) + half(n)\n",
+        "lab-03/starter.py": "def half(n):\n    m = n - 1\n    return n / m\n",
+        "lab-04/solution.py": "def whole(n):\n    return n\n",
+    }
+    modules = {
+        name: load_source(sources[name].encode(), name, name, f"under_test.{module}", None)
+        for name, module in names.items()
+    }
+    main = vars(modules["odd.py"])
+    main |= {
+        "half": modules["lab-03/starter.py"].half,
+        "whole": modules["lab-04/solution.py"].whole,
+    }
+    run = CaseRun((), (Call("run", (1,)),), "")
+    recording = record(Case(lambda: main.__getitem__, [*names][:2], [run]), Facts())
+    recording.take_sources([(name, sources[name].encode()) for name in [*names][:2]])
+    step = recording.steps[recording.opens]
+    assert recording.why.startswith("line 3 of lab-03/starter.py raised ZeroDivisionError")
+    assert (step.part, step.function, step.depth) == (1, "half", 2)
+    assert {step.function for step in recording.steps} == {"run", "half"}
+    assert recording.counts == {2: 1}
+    assert [(part.file, part.counts) for part in recording.parts] == [
+        ("lab-03/starter.py", {2: 1, 3: 1})
+    ]
+    assert "reference" not in str(recording.as_dict())
+    shown = Console(width=100, file=io.StringIO())
+    shown.print(view(recording, recording.opens))
+    assert "in half of lab-03/starter.py: line 3 raises" in shown.file.getvalue()
+    assert "m = n - 1" in shown.file.getvalue()

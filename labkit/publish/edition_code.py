@@ -36,7 +36,9 @@ def code_of_edition(files: Mapping[str, bytes], root: Path) -> dict[str, bytes]:
     programs = [data for name, data in files.items() if name.endswith(".py")]
     reached = reached_files([*programs, *begin.values()], root)
     code = begin | {name: data for name, data in reached.items() if name.startswith("labkit/")}
-    return code | {name: data for path in code for name, data in _files_beside(path, code[path], root)}
+    return code | {
+        name: data for path in code for name, data in _files_beside(path, code[path], root)
+    }
 
 
 def _files_beside(path: str, source: bytes, root: Path) -> Iterator[tuple[str, bytes]]:

@@ -138,6 +138,11 @@ class LabsOfSession:
         code.load()
         return code.resolve
 
+    def files_under_test(self, folder: Path) -> list[Implementation]:
+        """Return the code under test of a lab, then the parts that are the student's own files."""
+        code = self._code[folder]
+        return [self.runs[folder].implementation, *code.own_parts]
+
     def hunting(self, folder: Path) -> Hunting:
         """Return the outcome of a hunt, for its tests; the hunt runs once.
 

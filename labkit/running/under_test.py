@@ -79,6 +79,12 @@ class CodeUnderTest:
                 parts[name] = Implementation("starter", lab.starter)
         return parts
 
+    @property
+    def own_parts(self) -> list[Implementation]:
+        """The parts that are the student's own files, each file once."""
+        own = (part for part in self._parts.values() if not part.is_reference)
+        return [*{part.path: part for part in own}.values()]
+
     def where_parts_come_from(self) -> list[str]:
         """Return a line for each part, for the header of the report."""
         lines = []

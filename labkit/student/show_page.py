@@ -64,9 +64,7 @@ def place_of_drawing(recording: Recording) -> str:
     data = json.dumps(recording.as_dict(), ensure_ascii=True, separators=(",", ":"))
     # Nothing in the data may end the element.
     data = data.replace("<", chr(92) + "u003c")
-    return (
-        f'<div id="show"></div>\n<script type="application/json" id="recording">{data}</script>'
-    )
+    return f'<div id="show"></div>\n<script type="application/json" id="recording">{data}</script>'
 
 
 def digest_of(text: str) -> str:

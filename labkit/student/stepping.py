@@ -78,7 +78,10 @@ def view(recording: Recording, number: int, height: int = 40) -> RenderableType:
         where += f", thread {step.thread + 1}"
     parts = [
         _calls(recording, step),
-        Text(f"\n{where}, in {step.function}: {happens(step)}", style="bold"),
+        Text(
+            f"\n{where}, in {step.function}{_of_part(recording, step)}: {happens(step)}",
+            style="bold",
+        ),
         _code(recording, step, lines),
         _values(recording, number),
     ]
@@ -106,7 +109,7 @@ def print_around(console: Console, recording: Recording, before: int, after: int
     table = _grid()
     for place in range(first, end):
         step = recording.steps[place]
-        source = _source_line(recording, step.line).strip()
+        source = _source_line(recording, step).strip()
         changes = [f"{name}: {old or '(new)'} → {new}" for name, (old, new) in step.changes.items()]
         shown = [clip(repeatable(change), 70) for change in changes]
         if step.event != LINE:
@@ -146,18 +149,24 @@ def _calls(recording: Recording, step: Step) -> RenderableType:
     return table
 
 
-def _source_line(recording: Recording, line: int) -> str:
-    return recording.source[line - 1] if 0 < line <= len(recording.source) else ""
+def _of_part(recording: Recording, step: Step) -> str:
+    return f" of {recording.file_of(step).file}" if step.part else ""
+
+
+def _source_line(recording: Recording, step: Step) -> str:
+    source = recording.file_of(step).source
+    return source[step.line - 1] if 0 < step.line <= len(source) else ""
 
 
 def _code(recording: Recording, step: Step, count: int) -> RenderableType:
     table = _grid()
-    first = max(1, min(step.line - count // 2, len(recording.source) - count + 1))
-    for line in range(first, min(first + count, len(recording.source) + 1)):
+    file = recording.file_of(step)
+    first = max(1, min(step.line - count // 2, len(file.source) - count + 1))
+    for line in range(first, min(first + count, len(file.source) + 1)):
         is_here = line == step.line
         mark = f"{'>' if is_here else ' '} {line:4}"
-        runs = f"{recording.counts.get(line, 0):,}x" if line in recording.counts else ""
-        source = repeatable(_source_line(recording, line))
+        runs = f"{file.counts[line]:,}x" if line in file.counts else ""
+        source = repeatable(file.source[line - 1])
         text = Text(source, style="reverse" if is_here else "", no_wrap=True, overflow="ellipsis")
         table.add_row(mark, runs, text)
     return table

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from labkit.running.recording.recorder import Recorder
+from labkit.running.recording.recorder import Place, Recorder
 from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
 from labkit.running.recording.replay import Replay
 
@@ -42,7 +42,7 @@ def at_exception(replay: Replay) -> Opening:
     if kind == "RecursionError" and steps:
         # The recorder ends at the limit as well, perhaps before the exception is a step.
         step = steps[-1]
-        why = f"line {step.line}: {step.function} calls itself until Python's limit"
+        why = f"{_line(replay, step)}: {step.function} calls itself until Python's limit"
         return Opening("exception", why, len(steps) - 1)
     if raised is None or last is None or steps[last].call != steps[-1].call:
         return at_result(replay, "", raised.message if raised is not None else "")
@@ -50,7 +50,7 @@ def at_exception(replay: Replay) -> Opening:
         n for n, step in enumerate(steps)
         if errors[n] == errors[last] and step.call == steps[last].call
     )  # fmt: skip
-    why = f"line {steps[first].line} raised {steps[first].value}"
+    why = f"{_line(replay, steps[first])} raised {steps[first].value}"
     return Opening("exception", why, first)
 
 
@@ -78,7 +78,7 @@ def at_result(replay: Replay, call: str, reason: str = "") -> Opening:
         return Opening("difference", "the last line that ran", len(steps) - 1)
     step = steps[number[-1]]
     verb = "yields" if step.event == YIELD else "returns"
-    why = f"line {step.line}: {step.function} {verb} {step.value}, and the test fails"
+    why = f"{_line(replay, step)}: {step.function} {verb} {step.value}, and the test fails"
     return Opening("difference", why, number[-1])
 
 
@@ -100,7 +100,7 @@ def at_wait(replay: Replay) -> Opening:
     if not running:
         return Opening("nothing", f"{NO_STEPS} while the test waited", None)
     steps = [replay.recorder.steps[number] for number in running]
-    places = [f"line {step.line} of {step.function}" for step in steps]
+    places = [f"{_line(replay, step)} of {step.function}" for step in steps]
     who = "the code waits" if len(places) == 1 else f"{len(places)} threads wait"
     return Opening("waiting", f"{who} forever: {' and '.join(places)}", running[0], running[1:])
 
@@ -110,18 +110,22 @@ def at_loop(replay: Replay) -> Opening:
     steps = replay.recorder.steps
     if not replay.running and not steps:
         return Opening("nothing", f"{NO_STEPS} before the time limit", None)
-    line, count, names, number = _returning(steps)
+    count, names, number = _returning(steps)
     if count >= _FEWEST_RETURNS:
         shown = ", ".join(names[:_MOST_NAMES])
         values = f"the same values ({shown})" if names else "the same state"
-        runs = replay.counter.lines[line]
-        why = f"line {line}: {values} return, {count:,} times in {len(steps):,} steps"
-        return Opening("loop", f"{why}; it ran {runs:,} times in all", number)
+        place = steps[number].part, steps[number].line
+        why = (
+            f"{replay.line_in_words(place)}: {values} return, {count:,} times in {len(steps):,} "
+            f"steps; it ran {replay.counter.lines[place]:,} times in all"
+        )
+        return Opening("loop", why, number)
     return at_cost(replay, "loop")
 
 
-def _returning(steps: Sequence[Step]) -> tuple[int, int, list[str], int]:
-    """Return the line whose values return most often, how often, their names, and a step of it.
+def _returning(steps: Sequence[Step]) -> tuple[int, list[str], int]:
+    """Return how often the values of one line return, for the line whose values return most often;
+    the names of the values, and a step of that line.
 
     Functions that still run at the end are compared, as each call of a function has new values.
     """
@@ -137,20 +141,20 @@ def _returning(steps: Sequence[Step]) -> tuple[int, int, list[str], int]:
             last.setdefault(state, number)
         own.update((name, after) for name, (_, after) in step.changes.items())
     if not counts:
-        return 0, 0, [], 0
+        return 0, [], 0
     state, count = max(counts.items(), key=lambda item: (item[1], -last[item[0]]))
-    return state[1], count, [name for name, _ in state[2]], last[state]
+    return count, [name for name, _ in state[2]], last[state]
 
 
 def at_cost(replay: Replay, kind: str = "cost") -> Opening:
     """Open at the line that ran most, or that copied most."""
     counter, recorder = replay.counter, replay.recorder
     steps = recorder.steps
-    lines = [number for number, _ in counter.lines.most_common() if _last(steps, number)]
+    lines = [place for place, _ in counter.lines.most_common() if _last(steps, place) is not None]
     if not lines:
         return Opening("nothing", NO_STEPS, None)
     line = lines[0]
-    words = [f"line {line} ran {counter.lines[line]:,} times, more than any other"]
+    words = [f"{replay.line_in_words(line)} ran {counter.lines[line]:,} times, more than any other"]
     first, last = _growth(counter)
     if last > 2 * first:
         words.append(f"a call runs {first:,.0f} lines at the start, {last:,.0f} at the end")
@@ -158,7 +162,8 @@ def at_cost(replay: Replay, kind: str = "cost") -> Opening:
     if copied and copied[0][1] > 0:
         place, size = copied[0]
         words.append(
-            f"in the last {len(steps):,} steps, line {place} made values with {size:,} "
+            f"in the last {len(steps):,} steps, {replay.line_in_words(place)} made values with "
+            f"{size:,} "
             "characters, bytes or items"
         )
         if last <= 2 * first and size > 20 * len(steps):
@@ -166,9 +171,13 @@ def at_cost(replay: Replay, kind: str = "cost") -> Opening:
     return Opening(kind, "; ".join(words), _last(steps, line) or 0)
 
 
-def _last(steps: Sequence[Step], line: int) -> int | None:
-    return next((n for n in reversed(range(len(steps))) if steps[n].line == line
+def _last(steps: Sequence[Step], place: Place) -> int | None:
+    return next((n for n in reversed(range(len(steps))) if (steps[n].part, steps[n].line) == place
                  and steps[n].event != EXCEPTION), None)  # fmt: skip
+
+
+def _line(replay: Replay, step: Step) -> str:
+    return replay.line_in_words((step.part, step.line))
 
 
 def _growth(counter: Recorder) -> tuple[float, float]:

@@ -1,6 +1,6 @@
-"""The recorder: counts the lines that a file runs, and keeps some of them as steps.
+"""The recorder: counts the lines that some files run, and keeps some of them as steps.
 
-It uses `sys.settrace`. Code of the course that traces the file as well, for example to interleave
+It uses `sys.settrace`. Code of the course that traces the code as well, for example to interleave
 threads, goes on working: while a recorder is active, `sys.settrace` adds a second tracer.
 
 But: it decides nothing. The code under test can fool it, as it runs in the same process. And
@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -32,6 +32,8 @@ _YIELD = opcode.opmap["YIELD_VALUE"]
 _OFTEN = 256
 
 Trace = Callable[[FrameType, str, Any], Any]
+# A line: the number of its file, 0 for the file under test, and the number of the line.
+Place = tuple[int, int]
 
 
 class RecordedEnoughError(BaseException):
@@ -45,6 +47,7 @@ class _Frame:
     number: int
     code: CodeType
     depth: int
+    part: int
     values: dict[str, str] | None = None
     step: Step | None = None
     is_suspended: bool = False
@@ -64,35 +67,44 @@ class _Thread:
 
 
 class Recorder:
-    """Records the functions of one file while `active`.
+    """Records the functions of some files while `active`.
 
     Args:
-        filename: the file's name in tracebacks.
-        first: so many events are only counted; the next MOST_STEPS are kept as steps.
+        filenames: the files' names in tracebacks: the file under test, then the student's parts.
+        first: so many events are only counted; the next events are kept as steps.
         seconds: the most real time.
         most: the most events; None if there is no limit.
+        keep: the most steps.
 
     Attributes:
         call: the number of the test's call, set by the caller.
         total: the number of events: lines, returns and exceptions.
-        lines: how often each line ran.
+        lines: how often each line ran, by the number of its file and its own.
         by_call: how many lines ran, by call.
         copied: the characters, bytes and items of the new values that each line made, among the
-            recorded steps.
+            recorded steps; by line as in `lines`.
         steps: the recorded steps.
         is_over: whether a limit ended the recording.
     """
 
-    def __init__(self, filename: str, first: int, seconds: float, most: int | None = None) -> None:
-        self._filename = filename
+    def __init__(
+        self,
+        filenames: Sequence[str],
+        first: int,
+        seconds: float,
+        most: int | None = None,
+        keep: int = MOST_STEPS,
+    ) -> None:
+        self._parts = {name: number for number, name in enumerate(filenames)}
+        self._keep_steps = keep
         self._first = first
         self._most = most
         self._end = time.monotonic() + seconds
         self.call = -1
         self.total = 0
-        self.lines: Counter[int] = Counter()
+        self.lines: Counter[Place] = Counter()
         self.by_call: Counter[int] = Counter()
-        self.copied: Counter[int] = Counter()
+        self.copied: Counter[Place] = Counter()
         self.steps: list[Step] = []
         self.errors: list[int] = []
         self.is_over = False
@@ -146,13 +158,13 @@ class Recorder:
         """Trace a function that begins or goes on."""
         thread = self._thread()
         second = None if thread.second is None else thread.second(frame, event, argument)
-        is_own = frame.f_code.co_filename == self._filename and frame.f_code.co_name != "<module>"
-        if self.is_over or not is_own:
+        part = self._parts.get(frame.f_code.co_filename)
+        if self.is_over or part is None or frame.f_code.co_name == "<module>":
             return second
         known = self._frames.get(id(frame))
         if known is None or known.code is not frame.f_code or not known.is_suspended:
             self._numbers += 1
-            known = self._frames[id(frame)] = _Frame(self._numbers, frame.f_code, 0)
+            known = self._frames[id(frame)] = _Frame(self._numbers, frame.f_code, 0, part)
         known.is_suspended = False
         thread.stack.append(known)
         known.depth = len(thread.stack)
@@ -177,9 +189,9 @@ class Recorder:
             return
         self.total += 1
         if event == LINE:
-            self.lines[frame.f_lineno] += 1
+            self.lines[known.part, frame.f_lineno] += 1
             self.by_call[self.call] += 1
-        if self.total > self._first and len(self.steps) < MOST_STEPS:
+        if self.total > self._first and len(self.steps) < self._keep_steps:
             self._keep(thread, known, frame, event, argument)
         if event == RETURN:
             thread.stack.pop()
@@ -201,7 +213,7 @@ class Recorder:
         sizes: dict[str, int] = {}
         values = _values(frame, sizes)
         step = Step(frame.f_lineno, event, frame.f_code.co_name, known.number, known.depth,
-                    thread.number, self.call)  # fmt: skip
+                    thread.number, self.call, part=known.part)  # fmt: skip
         if known.values is None or known.step is None:
             step.values = values
         else:
@@ -209,7 +221,7 @@ class Recorder:
             changed = {name: (before.get(name, ""), text) for name, text in values.items()
                        if before.get(name) != text}  # fmt: skip
             known.step.changes.update(changed)
-            self.copied[known.step.line] += sum(sizes[name] for name in changed)
+            self.copied[known.part, known.step.line] += sum(sizes[name] for name in changed)
         error = 0
         if event == EXCEPTION:
             error = id(argument[1])

@@ -3,6 +3,7 @@
 `recording.schema.json` is the schema of the JSON, and describes each key.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -27,6 +28,8 @@ class Step:
         values: in the first step of a frame, all values before the line, by name.
         value: the returned or yielded value, or the exception.
         printed: the output of the code while the line ran.
+        part: the number of the file that has the line: 0 for the file under test, n for the nth of
+            the recording's `parts`.
     """
 
     line: int
@@ -40,6 +43,7 @@ class Step:
     values: dict[str, str] = field(default_factory=dict)
     value: str = ""
     printed: str = ""
+    part: int = 0
 
 
 @dataclass(slots=True)
@@ -63,16 +67,31 @@ class CallRow:
 
 
 @dataclass(slots=True)
+class Part:
+    """Another file of the student whose lines are recorded: a part of a composed lab.
+
+    Attributes:
+        file: its name, with the folder of its lab.
+        source: its lines.
+        counts: how often each line ran, by number; for the whole case.
+    """
+
+    file: str = ""
+    source: list[str] = field(default_factory=list)
+    counts: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Recording:
     """The steps of one failing case.
 
     Attributes:
-        lab, test, rule, file: the lab's number, the test, its rule, and the file under test by
-            name.
-        source: the lines of the file.
         kind: `exception`, `difference`, `loop`, `cost`, `race`, `waiting` or `nothing`.
         why: the reason why the recording opens at that step, or why there is nothing to show.
         opens: the number of the step to begin with; None if there are no steps.
+        lab, test, rule, file: the lab's number, the test, its rule, and the file under test by
+            name.
+        source: the lines of the file.
         expected, actual: as in the report, "" if there are none.
         objects: the objects that the test made, in words.
         columns: the names of the columns of held text.
@@ -82,16 +101,17 @@ class Recording:
         steps: the last steps of the case.
         counts: how often each line ran, by number; for the whole case.
         marks: the numbers of other steps to look at: where another thread waits, for example.
+        parts: the student's other files, if the case ran any of their lines.
     """
 
-    lab: str
-    test: str
-    rule: str
-    file: str
-    source: list[str]
     kind: str
     why: str
     opens: int | None = None
+    lab: str = ""
+    test: str = ""
+    rule: str = ""
+    file: str = ""
+    source: list[str] = field(default_factory=list)
     expected: str = ""
     actual: str = ""
     objects: list[str] = field(default_factory=list)
@@ -102,16 +122,31 @@ class Recording:
     steps: list[Step] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)
     marks: list[int] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the recording as JSON's types, without the keys of steps that are empty."""
         data = {"version": VERSION, **asdict(self)}
-        data["counts"] = {str(line): count for line, count in sorted(self.counts.items())}
+        for counted in (data, *data["parts"]):
+            counted["counts"] = {str(n): count for n, count in sorted(counted["counts"].items())}
         data["steps"] = [
-            {key: value for key, value in asdict(step).items() if value not in ("", {})}
+            {key: value for key, value in asdict(step).items()
+             if value not in ("", {}) and (key, value) != ("part", 0)}
             for step in self.steps
-        ]
+        ]  # fmt: skip
         return data
+
+    def take_sources(self, sources: Sequence[tuple[str, bytes]]) -> None:
+        """Add the names and the lines of the file under test and of the parts, in this order."""
+        files: list[Part | Recording] = [self, *self.parts]
+        for file, (name, data) in zip(files, sources, strict=True):
+            file.file = name
+            if file is self or file.counts:
+                file.source = data.decode("utf-8", "replace").splitlines()
+
+    def file_of(self, step: Step) -> "Part | Recording":
+        """Return the file that has the line of a step: its `file`, `source` and `counts`."""
+        return self.parts[step.part - 1] if step.part else self
 
     def values_at(self, number: int) -> dict[str, str]:
         """Return the values of a step's function before its line ran, by name."""

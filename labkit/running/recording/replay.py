@@ -4,37 +4,25 @@ If the case has more steps than a recording, it is run twice: the first run coun
 the second run records the last of them.
 """
 
+import io
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import PurePath
 
 from labkit.running.drive import Resolve, Run, perform
 from labkit.running.limits.time_limit import OverdueError, Stuck, time_limit
-from labkit.running.recording.recorder import MOST_STEPS, RecordedEnoughError, Recorder
-from labkit.running.trace import Call, New, Trace, written
+from labkit.running.recording.recorder import MOST_STEPS, Place, RecordedEnoughError, Recorder
+from labkit.running.recording.runs import CaseRun, outcome_of
+from labkit.running.trace import Call, Trace
 
 # The most real time of the first run; under the recorder, code takes several times as long.
 MOST_SECONDS = 15.0
+# The most processor time to see whether a case goes wrong again.
+AGAIN_SECONDS = 5.0
 # The most events of a case that did not end in the test.
 MOST_EVENTS = 300_000
-_MOST_COMPARED = 1_000
-
-
-class CaseRun(NamedTuple):
-    """A run of a test, as data.
-
-    Attributes:
-        new: the objects to make.
-        calls: the calls to make on them.
-        watch: the attribute to read after each call, or "".
-        outcome: the trace of the run in the test; None if the run did not end.
-    """
-
-    new: tuple[New, ...]
-    calls: tuple[Call, ...]
-    watch: str
-    outcome: Trace | None = None
 
 
 @dataclass(frozen=True)
@@ -44,13 +32,15 @@ class Case:
     Attributes:
         code: imports the code under test anew, and returns a function that returns the class or the
             function of a name.
-        filename: of the code under test, in tracebacks.
+        filenames: of the code under test, then of the student's own parts, in tracebacks.
         runs: the runs; the earlier runs matter only if state survives a run.
+        follow: returns the calls of a run, and notes which is the current one.
     """
 
     code: Callable[[], Resolve]
-    filename: str
+    filenames: Sequence[str]
     runs: Sequence[CaseRun]
+    follow: Callable[[Sequence[Call]], Iterable[Call]] = iter
 
     @property
     def last(self) -> CaseRun:
@@ -69,6 +59,8 @@ class Replay:
         ended: whether the calls ended within the limits.
         reason: why they did not, in words; "" if the recorder's own limit ended them.
         running: the numbers of the last steps of functions that still run, if they did not end.
+        files: the recorded files: the file under test, then the student's parts, with their
+            folders.
     """
 
     trace: Trace
@@ -77,59 +69,88 @@ class Replay:
     ended: bool
     reason: str
     running: Sequence[int]
+    files: Sequence[str]
+
+    def line_in_words(self, place: Place) -> str:
+        """Return a line in words; a line of a part with its file."""
+        part, line = place
+        return f"line {line} of {self.files[part]}" if part else f"line {line}"
 
 
-def replay(case: Case, last: int | None, most: int | None = None) -> Replay:
+def replay(case: Case, last: int | None, most: int | None = None, keep: int = MOST_STEPS) -> Replay:
     """Run a case again. Limits of time need the main thread.
 
     Args:
         case: the case.
         last: the number of the last call to make; None for all.
         most: the most events: lines, returns and exceptions; None if there is no limit.
+        keep: the most steps of the recording.
     """
     calls = case.last.calls if last is None else case.last.calls[: last + 1]
-    counter = recorder = Recorder(case.filename, 0, MOST_SECONDS, most)
+    counter = recorder = Recorder(case.filenames, 0, MOST_SECONDS, most, keep)
     trace, ended, reason = _carry_out(case, calls, counter)
-    if counter.total > MOST_STEPS:
+    if counter.total > keep:
         total = None if ended else counter.total
-        recorder = Recorder(case.filename, counter.total - MOST_STEPS, 2 * MOST_SECONDS, total)
+        first = counter.total - keep
+        recorder = Recorder(case.filenames, first, 2 * MOST_SECONDS, total, keep)
         trace, ended, reason = _carry_out(case, calls, recorder)
     running = [] if ended else recorder.running()
-    return Replay(trace, counter, recorder, ended, reason, running)
+    files = ["/".join(PurePath(name).parts[-2:]) for name in case.filenames]
+    return Replay(trace, counter, recorder, ended, reason, running, files)
 
 
-def is_repeatable(case: Case) -> bool:
+def first_repeatable(cases: Sequence[Case]) -> Case:
+    """Return the first case that goes wrong again as it did in the test; if none does, the first.
+
+    Limits of time need the main thread.
+    """
+    for case in cases:
+        with silence(), suppress(Exception, OverdueError), time_limit(AGAIN_SECONDS):
+            if _is_repeatable(case):
+                return case
+    return cases[0]
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Discard the output of the body."""
+    output = _Nowhere()
+    with redirect_stdout(output), redirect_stderr(output):
+        yield
+
+
+class _Nowhere(io.TextIOBase):
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+def _is_repeatable(case: Case) -> bool:
     """Return whether repeating the runs of a case gives the last run the result that it had."""
     expected = case.last.outcome
     if expected is None:
         return True
     resolve = case.code()
     for run in case.runs:
-        trace = perform(resolve, run.new, run.calls, run.watch)
-    return _in_words(trace) == _in_words(expected)
+        trace = perform(resolve, run.new, case.follow(run.calls), run.watch)
+    return outcome_of(trace) == expected
 
 
-def _in_words(trace: Trace) -> tuple[list[str], str]:
-    raised = "" if trace.raised is None else trace.raised.kind
-    return [written((step.result, step.held), _MOST_COMPARED) for step in trace.steps], raised
-
-
-def _carry_out(case: Case, calls: Iterable[Call], recorder: Recorder) -> tuple[Trace, bool, str]:
+def _carry_out(case: Case, calls: Sequence[Call], recorder: Recorder) -> tuple[Trace, bool, str]:
     """Return the trace so far, whether the calls ended, and the reason if they did not."""
 
     def numbered() -> Iterator[Call]:
-        for number, call in enumerate(calls):
+        for number, call in enumerate(case.follow(calls)):
             recorder.call = number
             yield call
 
     resolve, (new, _, watch, _) = case.code(), case.last
     trace = Trace(new, [])
     here = threading.current_thread() is threading.main_thread()
-    stuck = Stuck(case.filename, MOST_SECONDS) if here else None
+    stuck = Stuck(case.filenames[0], MOST_SECONDS) if here else None
     try:
         with time_limit(MOST_SECONDS, stuck=stuck):
             for earlier in case.runs[:-1]:
-                perform(resolve, earlier.new, earlier.calls, earlier.watch)
+                perform(resolve, earlier.new, case.follow(earlier.calls), earlier.watch)
         with time_limit(MOST_SECONDS, stuck=stuck), recorder.active():
             run = Run(resolve, new, watch)
             trace = run.trace

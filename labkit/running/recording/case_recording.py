@@ -1,0 +1,163 @@
+"""The recording of a failing case: its steps, its calls, and the step at which to begin.
+
+It needs neither pytest nor files, because it also runs in the process that holds a submission.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from labkit.running.limits.time_limit import WAITS
+from labkit.running.recording.openings import (
+    Opening,
+    at_cost,
+    at_exception,
+    at_loop,
+    at_result,
+    at_wait,
+)
+from labkit.running.recording.recorder import MOST_STEPS
+from labkit.running.recording.recording import CallRow, Part, Recording
+from labkit.running.recording.replay import MOST_EVENTS, Case, Replay, replay
+from labkit.running.reporting.showing import printable
+from labkit.running.reporting.trace_table import last_rows
+from labkit.running.result_kind import ResultKind
+from labkit.running.score import LabRun, Result
+from labkit.running.trace import Call, Failure, written
+
+# The most calls that a recording lists: the last calls of the case.
+MOST_CALLS = 200
+_MOST_TEXT = 4_000
+_MOST_EXPECTED = 200
+
+
+class Facts(NamedTuple):
+    """The facts about a failed test that decide where its recording opens.
+
+    Attributes:
+        last: the number of the wrong call among those of the case; None if it is unknown.
+        is_overdue: whether the test ran into its time limit.
+        is_count: whether a count is too high.
+        message: the fault in one line.
+        expected: the expected value of each call, as text; empty if the test does not compare the
+            calls one by one.
+    """
+
+    last: int | None = None
+    is_overdue: bool = False
+    is_count: bool = False
+    message: str = ""
+    expected: Sequence[str] = ()
+
+
+def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
+    """Return the facts about a failed test.
+
+    Args:
+        result: its result.
+        calls: the calls of its case.
+    """
+    failure = result.failure
+    is_overdue = result.kind is ResultKind.TIMEOUT
+    if failure is None:
+        return Facts(None, is_overdue, False, result.message)
+    by_call = failure.by_call or ()
+    expected = [printable(written(value, _MOST_EXPECTED)) for value in by_call]
+    last = _number_of_call(failure, calls)
+    return Facts(last, is_overdue, failure.is_count, result.message, expected)
+
+
+def _number_of_call(failure: Failure, calls: Sequence[Call]) -> int | None:
+    """Return the number of the call that went wrong in a case; None if it is unknown.
+
+    The trace of a failure may be that of one object among several that are used in turns.
+    """
+    trace = failure.trace
+    if trace is None:
+        return None
+    at = len(trace.steps) if trace.raised is not None else failure.at
+    if at is None:
+        return None
+    if len(trace.steps) < len(calls) and trace.steps and trace.raised is None:
+        own = [n for n, call in enumerate(calls) if call.object == trace.steps[0].call.object]
+        return own[at] if at < len(own) else None
+    return at if at < len(calls) else None
+
+
+def without_case() -> Recording:
+    """Return the recording of a test that makes no calls."""
+    return Recording("nothing", "the test makes no calls that can be replayed")
+
+
+def record(case: Case, facts: Facts, keep: int = MOST_STEPS) -> Recording:
+    """Replay a case, and return the recording, without its test and its sources.
+
+    Args:
+        case: the case.
+        facts: the facts about the failed test.
+        keep: the most steps.
+    """
+    replayed = replay(case, facts.last, MOST_EVENTS if facts.is_overdue else None, keep)
+    opening = _opening(replayed, facts, case)
+    counts: list[dict[int, int]] = [{} for _ in case.filenames]
+    for (part, line), count in replayed.counter.lines.items():
+        counts[part][line] = count
+    recording = Recording(
+        opening.kind, printable(opening.why), opening.step,
+        objects=[str(new) for new in case.last.new],
+        dropped=max(0, replayed.counter.total - len(replayed.recorder.steps)),
+        steps=replayed.recorder.steps,
+        counts=counts[0],
+        marks=[*opening.marks],
+        parts=[Part(counts=of_part) for of_part in counts[1:]],
+    )  # fmt: skip
+    _list_calls(recording, replayed, case, facts.expected)
+    return recording
+
+
+def describe(recording: Recording, run: LabRun, test: str, result: Result) -> None:
+    """Add a failed test to its recording."""
+    recording.lab, recording.test = run.lab.number, test
+    recording.rule = next((other.rule for other in run.tests if other.name == test), "")
+    if result.failure is not None:
+        recording.expected = printable(result.failure.expected, _MOST_TEXT)
+        recording.actual = printable(result.failure.actual, _MOST_TEXT)
+    else:
+        recording.actual = printable(result.message, _MOST_TEXT)
+
+
+def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
+    if not replayed.ended:
+        if replayed.reason.startswith(WAITS):
+            return at_wait(replayed)
+        return at_loop(replayed) if len(replayed.counter.by_call) < 3 else _slow(replayed)
+    if replayed.trace.raised is not None:
+        return at_exception(replayed)
+    if facts.is_overdue or facts.is_count:
+        return at_cost(replayed)
+    number = len(case.last.calls) - 1 if facts.last is None else facts.last
+    name = case.last.calls[number].name if 0 <= number < len(case.last.calls) else ""
+    return at_result(replayed, name, facts.message)
+
+
+def _slow(replayed: Replay) -> Opening:
+    """Open at a loop if the last call runs most of the lines, else at the costliest line."""
+    calls = replayed.counter.by_call
+    return at_loop(replayed) if 2 * calls[max(calls)] > calls.total() else at_cost(replayed)
+
+
+def _list_calls(
+    recording: Recording, replayed: Replay, case: Case, expected: Sequence[str]
+) -> None:
+    """List the last calls of the case, with their results and their numbers of lines."""
+    table = last_rows(replayed.trace, MOST_CALLS)
+    made = len(replayed.trace.steps) + (replayed.trace.raised is not None)
+    recording.first_call = made - len(table.rows)
+    recording.columns = [*table.columns[2:]]
+    for number, row in enumerate(table.rows, recording.first_call):
+        call, emitted, *held = row.cells
+        shown = expected[number] if number < len(expected) else ""
+        lines = replayed.counter.by_call[number]
+        recording.calls.append(CallRow(call, emitted, tuple(held), shown, lines))
+    if not replayed.ended and made < len(case.last.calls):
+        words = case.last.calls[made].render(as_bytes=True)
+        recording.calls.append(CallRow(words, lines=replayed.counter.by_call[made]))
