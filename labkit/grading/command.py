@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from labkit.course.lab import Lab
+    from labkit.grading.feedback.recordings import Recordings
     from labkit.grading.reports.content import ReportContent
     from labkit.grading.reports.options import ReportOptions
 
@@ -43,6 +44,10 @@ _PROJECTOR_HELP = (
     "without names, hidden tests and the seed"
 )
 _PAIRS_HELP = "write the pairs of similar submissions as CSV, or as JSON to a FILE.json"
+_SHOW_HELP = (
+    "for --feedback: record the first failure of each student again behind the walls; the page "
+    "steps through it, without a network (up to 600 kB more)"
+)
 _EARLIER_HELP = "for --html and --pairs: compare with these as well"
 _REGRADE_HELP = (
     "grade submissions again if their grade in the ledger is doubtful: their process was killed, "
@@ -114,6 +119,7 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="write a page and a text for each student, to a folder or to a .zip",
     )
+    add("--show", action="store_true", help=_SHOW_HELP)
     add("--canvas", type=Path, metavar="FILE", help="write marks in Canvas's columns")
     add("--moodle", type=Path, metavar="FILE", help="write marks in Moodle's columns")
     add("--anonymous", action="store_true", help="name pseudonyms only, the same each time")
@@ -238,12 +244,17 @@ def _run(args: argparse.Namespace, root: Path) -> int:
             regrade_doubtful=args.regrade_doubtful,
             on_progress=progress,
         )
+    recordings: Recordings = {}
+    if options.show:
+        from labkit.grading.feedback.recordings import record_all
+
+        recordings = record_all(grades, submissions, assignments, mode, args.jobs)
     content = inputs.of(grades)
     changes = inputs.changes(grades)
     # The reports are written first: an error of the terminal costs none of them.
     written: list[Path] = []
     try:
-        written.extend(write(options, content, labs))
+        written.extend(write(options, content, labs, recordings))
     finally:
         _show(args, content, by_name, written)
     for line in changes:

@@ -42,6 +42,7 @@ from labkit.grading.assignment import Assignment
 from labkit.grading.grade import Grade
 from labkit.grading.overlay import HiddenTest
 from labkit.grading.reading.submission import Submission, one_line
+from labkit.isolation.failing_test import record_failure
 from labkit.isolation.host import Host, PartsHost, Sources, WorkerError
 from labkit.isolation.hunter import run_hunt
 from labkit.isolation.isolated_run import Planned, run_isolated
@@ -51,6 +52,7 @@ from labkit.running.drive import Driver
 from labkit.running.given import for_tests, read_given
 from labkit.running.lab_impl import Implementation, short_hash
 from labkit.running.limits.time_limit import OverdueError
+from labkit.running.recording.recording import Recording
 from labkit.running.reporting.explain import VISIBLE, GradedTest, explain, graded_test
 from labkit.running.reporting.showing import printable, repeatable
 from labkit.running.result_kind import ResultKind
@@ -89,6 +91,35 @@ def grade(submission: Submission, assignment: Assignment, sandbox: Sandbox) -> G
         # Not before: the texts for students must be complete when a worker first sees this seed.
         killed += _perform(run, sources, assignment, sandbox)
     return _graded(submission, assignment, sandbox.mode, run, public, killed)
+
+
+def record_first(
+    submission: Submission, assignment: Assignment, sandbox: Sandbox, name: str
+) -> Recording | None:
+    """Return the recording of a test that a submission fails with the public seed, if there is one.
+
+    Args:
+        submission: the submission.
+        assignment: the assignment that it was graded against.
+        sandbox: starts the process that holds the submission.
+        name: of the test, which students may see.
+    """
+    lab = assignment.lab
+    source = submission.sources.get(lab.name)
+    test = next((test for test in lab.tests if test.name == name), None)
+    if source is None or test is None:
+        return None
+    sources = _sources(source, submission, assignment)
+    implementation = Implementation("path", Path("starter.py"))
+    run = LabRun(lab, implementation, short_hash(source), PUBLIC_SEED)
+    host = _host(sources, assignment, sandbox)
+    try:
+        recording = record_failure(run, test, host)
+    finally:
+        host.close()
+    if recording is not None:
+        recording.take_sources([(path, data) for _, path, data in sources.modules.values()])
+    return recording
 
 
 def _graded(

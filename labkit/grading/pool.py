@@ -21,9 +21,11 @@ from typing import Any
 
 from labkit.errors import InfrastructureError
 from labkit.grading.assignment import Assignment
+from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
 from labkit.grading.retry import DIED, OVERSPENT, Outcome, Work
 from labkit.grading.slot import OVERSPENT_SIGNAL, Slot, Stopped, limit_memory
+from labkit.grading.slot import Work as SlotWork
 
 _MOST_STARTS = 3
 _END_SECONDS = 10.0
@@ -36,10 +38,13 @@ class Pool:
         assignments: by folder name of a lab.
         mode: see `labkit.isolation.sandbox`.
         jobs: the number of processes.
+        work: the work on each submission: a function or an object that a process can be sent.
     """
 
-    def __init__(self, assignments: Mapping[str, Assignment], mode: str, jobs: int) -> None:
-        self._args = dict(assignments), mode
+    def __init__(
+        self, assignments: Mapping[str, Assignment], mode: str, jobs: int, work: SlotWork = grade
+    ) -> None:
+        self._args = dict(assignments), mode, work
         self._jobs = jobs
         self._hands: list[_Hand] = []
 
@@ -96,7 +101,7 @@ class Pool:
 class _Hand:
     """One grading process, seen from the parent."""
 
-    def __init__(self, args: tuple[dict[str, Assignment], str]) -> None:
+    def __init__(self, args: tuple[dict[str, Assignment], str, SlotWork]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.work: Work | None = None
@@ -140,7 +145,9 @@ class _Hand:
         self._process.close()
 
 
-def _serve(connection: Connection, assignments: dict[str, Assignment], mode: str) -> None:
+def _serve(
+    connection: Connection, assignments: dict[str, Assignment], mode: str, of_slot: SlotWork
+) -> None:
     """Grade submissions from the pipe, until the parent process closes the pipe or dies."""
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, _stop)
@@ -162,7 +169,7 @@ def _serve(connection: Connection, assignments: dict[str, Assignment], mode: str
             threading.Thread(target=listen, daemon=True).start()
             while True:
                 item = work.get()
-                _send(connection, ("graded", slot.attempt(item, assignments[item.lab])))
+                _send(connection, ("graded", slot.attempt(item, assignments[item.lab], of_slot)))
     except Stopped:
         return
     except (InfrastructureError, OSError) as error:

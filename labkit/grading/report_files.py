@@ -8,6 +8,8 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from labkit.course.lab import Lab
 from labkit.errors import InfrastructureError, UsageError
@@ -18,6 +20,9 @@ from labkit.grading.reports.gradebooks import canvas_csv, moodle_csv, nbgrader_c
 from labkit.grading.reports.json_junit import report_json, report_junit
 from labkit.grading.reports.options import ReportOptions
 from labkit.grading.reports.pairs import pairs_csv, pairs_json, similar_groups
+
+if TYPE_CHECKING:
+    from labkit.grading.feedback.recordings import Recordings
 
 # Enough to need a block of the disk; an empty file needs none.
 _TRIED_BYTES = 4096
@@ -54,6 +59,8 @@ def _check_together(options: ReportOptions) -> None:
     for option, path in with_names.items():
         if options.anonymous and path is not None:
             raise UsageError(f"--{option} is for named students: leave --anonymous to another run")
+    if options.show and options.feedback is None:
+        raise UsageError("--show needs --feedback PLACE, which has the pages that it adds to")
     if options.anonymous_key is not None and not options.anonymous:
         raise UsageError("--anonymous-key needs --anonymous")
     if options.earlier is not None and options.html is None and options.pairs is None:
@@ -81,13 +88,19 @@ def _check_apart(options: ReportOptions, paths: Sequence[Path]) -> None:
         taken[place] = f"--{option} {path}"
 
 
-def write(options: ReportOptions, content: ReportContent, labs: Sequence[Lab]) -> Iterator[Path]:
+def write(
+    options: ReportOptions,
+    content: ReportContent,
+    labs: Sequence[Lab],
+    recordings: "Recordings" = MappingProxyType({}),
+) -> Iterator[Path]:
     """Write each requested report; yield its path when it is written.
 
     Args:
         options: the reports and their places.
         content: the content of the reports.
         labs: at least the labs of the grades.
+        recordings: the recordings for feedback.
 
     Raises:
         OSError: a report cannot be written.
@@ -104,7 +117,7 @@ def write(options: ReportOptions, content: ReportContent, labs: Sequence[Lab]) -
         write_file(options.junit, report_junit(grades))
         yield options.junit
     yield from _write_on_the_class(options, content, labs)
-    yield from _write_for_platforms(options, content, labs)
+    yield from _write_for_platforms(options, content, labs, recordings)
 
 
 def _write_on_the_class(
@@ -131,7 +144,10 @@ def _write_on_the_class(
 
 
 def _write_for_platforms(
-    options: ReportOptions, content: ReportContent, labs: Sequence[Lab]
+    options: ReportOptions,
+    content: ReportContent,
+    labs: Sequence[Lab],
+    recordings: "Recordings",
 ) -> Iterator[Path]:
     """Write the feedback for students, the gradebooks, and the key of the pseudonyms."""
     by_name = {lab.name: lab for lab in labs}
@@ -143,7 +159,7 @@ def _write_for_platforms(
     if options.feedback is not None:
         from labkit.grading.feedback.write import write_feedback
 
-        write_feedback(options.feedback, content, by_name)
+        write_feedback(options.feedback, content, by_name, recordings)
         yield options.feedback
     if options.anonymous_key is not None:
         rows = [f"{name},{_quoted(who)}\n" for name, who in content.key.items()]

@@ -17,14 +17,15 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
 from labkit.errors import CourseError, InfrastructureError
 from labkit.grading.assignment import Assignment
 from labkit.grading.grader import grade
 from labkit.grading.reading.submission import Submission
-from labkit.grading.retry import FAILED, Outcome
+from labkit.grading.retry import FAILED
 from labkit.isolation.host import Host, Sources, WorkerError
 from labkit.isolation.sandbox import Sandbox
 
@@ -36,6 +37,8 @@ MOST_BYTES = 2 << 30
 OVERSPENT_SIGNAL = signal.SIGXCPU
 # The longest message about a failure of the grader.
 _MOST_CHARACTERS = 4_000
+# The work on a submission in a slot.
+Work = Callable[[Submission, Assignment, Sandbox], Any]
 _NOTHING = Sources("starter", {"starter": ("starter.py", "starter.py", b"")})
 
 
@@ -98,8 +101,8 @@ class Slot:
         if failure is not None:
             raise InfrastructureError(f"a worker cannot be started: {failure}")
 
-    def attempt(self, submission: Submission, assignment: Assignment) -> Outcome:
-        """Return the grade of a submission, or that the grader failed.
+    def attempt(self, submission: Submission, assignment: Assignment, work: Work = grade) -> Any:
+        """Return the grade of a submission, or what else the work returns, or that it failed.
 
         Raises:
             CourseError: a file of the course is at fault.
@@ -107,7 +110,7 @@ class Slot:
         """
         try:
             with _allowance():
-                return grade(submission, assignment, self.sandbox)
+                return work(submission, assignment, self.sandbox)
         except (Stopped, CourseError):
             raise
         except BaseException as error:

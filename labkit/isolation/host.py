@@ -15,6 +15,10 @@ from labkit.isolation.sampling import Sample
 from labkit.isolation.sandbox import Sandbox, Worker
 from labkit.running.drive import MOST_CHANGES
 from labkit.running.limits.time_limit import processor_seconds
+from labkit.running.recording.case_recording import Facts
+from labkit.running.recording.reading import unpacked
+from labkit.running.recording.recording import Recording
+from labkit.running.recording.runs import CaseRun
 from labkit.running.remote.wire import (
     ANSWER,
     HEAD,
@@ -248,6 +252,29 @@ class Host:
                 break
         whole.changed = self._shaped(_changes, *self._ask("end"))
         return whole
+
+    def record(
+        self, cases: Sequence[Sequence[CaseRun]], facts: Facts, keep: int, most: int
+    ) -> Recording:
+        """Have the first of some cases that goes wrong again recorded; what it says is checked.
+
+        Args:
+            cases: the runs of each case.
+            facts: the facts about the failed test.
+            keep: the most steps.
+            most: the most characters of the recording.
+
+        Raises:
+            WorkerError: the answer is not a recording, or there is none.
+        """
+        runs = [
+            [(*pack_calls(run.new, run.calls), run.watch, run.outcome) for run in case]
+            for case in cases
+        ]
+        (text,) = self._ask("record", runs, tuple(facts), keep, most)
+        if type(text) is not str or len(text) > most:
+            raise self._broken("its recording is not a text, or too long")
+        return self._shaped(unpacked, text)
 
     def _shaped(self, make: Callable[..., _T], *args: Any) -> _T:
         try:

@@ -122,6 +122,7 @@ class Server:
         self, main: str, sources: Any, parts: Any, elsewhere: Any, given: Any, code: bytes
     ) -> list[Any]:
         """Import a submission; answer why the import failed, or None."""
+        self._sources = main, sources, parts, elsewhere, given, are_checked
         course = Given(*given)
         self._modules = Modules(main, sources, parts, elsewhere, course, self._ask_part, code)
         self._parts = Parts(self._modules.resolve, parts)
@@ -152,6 +153,37 @@ class Server:
         new, calls, watch = unpack_calls(*plan)
         trace = perform(self._modules.resolve, new, self._modules.following(calls), watch)
         return [*_outcome(trace, trace.steps, watch), trace.changed]
+
+    def record(self, cases: Any, facts: Any, keep: int, most: int) -> list[Any]:
+        """Record the first of some cases that goes wrong as in the test; answer with JSON.
+
+        Args:
+            cases: the runs of each case, as `pack_calls` returns them, with `watch` and outcome.
+            facts: see `labkit.running.recording.case_recording.Facts`.
+            keep, most: the most steps, and the most characters of the answer.
+        """
+        # Only feedback needs this.
+        from labkit.running.recording.case_recording import Facts, record
+        from labkit.running.recording.reading import packed
+        from labkit.running.recording.replay import Case, first_repeatable
+        from labkit.running.recording.runs import CaseRun
+
+        def fresh() -> Any:
+            self.load(*self._sources)
+            return self._modules.resolve
+
+        def run_of(new: Any, calls: Any, watch: str, outcome: Any) -> CaseRun:
+            made, called, watch = unpack_calls(new, calls, watch)
+            return CaseRun(tuple(made), tuple(called), watch, outcome)
+
+        filenames = self._modules.filenames
+        candidates = [
+            Case(fresh, filenames, [run_of(*run) for run in runs],
+                 lambda calls: self._modules.following(calls))
+            for runs in cases
+        ]  # fmt: skip
+        case = first_repeatable(candidates) if len(candidates) > 1 else candidates[0]
+        return [packed(record(case, Facts(*facts), keep), most)]
 
     def begin(self, *plan: Any) -> list[Any]:
         """Carry out the first calls of a run, which stays open; answer as `go_on` does."""
@@ -222,6 +254,12 @@ class Modules:
         self._sources = sources
         self._parts = parts
         self._modules: dict[str, ModuleType | LoadFailure] = {}
+
+    @property
+    def filenames(self) -> list[str]:
+        """The names in tracebacks of the submission and of the parts that are here."""
+        names = [self._main, *(name for name in self._sources if name != self._main)]
+        return [self._sources[name][1] for name in names]
 
     def load(self) -> str | None:
         """Import the submission, once; return why that failed, or None."""

@@ -1,5 +1,6 @@
 """Feedback: what a student reads, what nobody else's page says, and files that do no harm."""
 
+import json
 import os
 import zipfile
 from dataclasses import replace
@@ -11,11 +12,16 @@ from made_grades import made_grade, made_test
 
 from labkit.course.lab import find_labs
 from labkit.errors import UsageError
+from labkit.grading.assignment import Assignment
 from labkit.grading.feedback.account import account_of
 from labkit.grading.feedback.files import check_place, file_names, write_files
 from labkit.grading.feedback.pages import Pages, text
+from labkit.grading.grader import record_first
 from labkit.grading.marks.given_points import Adjustment
 from labkit.grading.marks.mark import Mark
+from labkit.grading.reading.submission import Submission
+from labkit.running.recording.reading import packed, unpacked
+from labkit.running.recording.recording import CallRow, Recording, Step
 from labkit.running.result_kind import ResultKind
 
 ATTACK = "</pre><script>document.title='taken'</script><img src=http://127.0.0.1:9/x onerror=x>"
@@ -176,3 +182,126 @@ def test_in_a_browser_nothing_runs_and_nothing_is_fetched(tmp_path, lab, grade):
         assert browser.get_log("browser") == []
         assert browser.find_elements("css selector", "img, script") == []
         assert ATTACK in browser.find_element("css selector", "pre").get_property("textContent")
+
+
+def a_recording():
+    """A recording of two calls, which opens at its last step."""
+    steps = [
+        Step(2, "line", "feed", 1, 1, 0, 0, {"n": ("", "1")}, {"text": "'a'"}),
+        Step(3, "line", "feed", 1, 1, 0, 0, printed=ATTACK),
+        Step(3, "return", "feed", 1, 1, 0, 0, value="''"),
+    ]
+    recording = Recording("difference", f"line 3 {ATTACK}", 2, steps=steps, counts={2: 1, 3: 1})
+    recording.calls = [CallRow("feed('a')", "''", (), "'a'", 3)]
+    return recording
+
+
+def test_a_page_with_a_recording_draws_it_and_runs_nothing_else(tmp_path, lab, grade):
+    """Texts of a submission are shown as texts, and the page loads nothing."""
+    path, recording = tmp_path / "page.html", a_recording()
+    recording.test = "test_b"
+    recording.take_sources([("starter.py", f"# {ATTACK}\nn = 1\nreturn ''\n".encode())])
+    account = account_of(grade, lab, "Ada", None)
+    path.write_text(Pages().html(account, recording), encoding="utf-8")
+    with open_browser() as browser:
+        browser.get_log("browser")
+        browser.get(path.as_uri())
+        assert browser.title == "Feedback on lab-90"
+        shown = browser.find_element("css selector", ".failure .steps")
+        assert "Step 3 of 3, in feed: line 3 returns ''" in shown.text
+        browser.find_element("css selector", "[data-key=ArrowLeft]").click()
+        assert ATTACK in shown.text
+        assert browser.find_elements("css selector", "img") == []
+        assert browser.get_log("browser") == []
+
+
+def changed(path, value):
+    """Return the JSON of a recording in which one value is another."""
+    data = json.loads(packed(a_recording(), 10_000))
+    *folders, name = path
+    place = data
+    for folder in folders:
+        place = place[folder]
+    place[name] = value
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["kind"], "best", "kind is not one of exception"),
+        (["why"], 1, "why is not a text"),
+        (["why"], "x" * 5_000, "why is not a text of at most 4,000"),
+        (["opens"], 3, "opens is not the number of a step"),
+        (["opens"], None, "opens does not fit"),
+        (["marks"], [True], "marks is not the number"),
+        (["steps"], {}, "steps is not a list"),
+        (["steps"], [0] * 20_001, "steps is not a list of at most 20,000"),
+        (["steps", 0], {"html": "x"}, "a step has other keys"),
+        (["steps", 0, "line"], 0, "line is not a number from 1"),
+        (["steps", 0, "line"], 2**60, "line is not a number"),
+        (["steps", 0, "part"], 1, "a step has no such part"),
+        (["steps", 0, "changes"], {"n": ["1"]}, "changes are pairs"),
+        (["steps", 0, "values"], {"n": "x" * 500}, "values is not a text"),
+        (["steps", 0, "printed"], "x" * 3_000, "printed is not a text"),
+        (["counts"], {"2e3": 1}, "counts has other keys"),
+        (["counts"], {"2": -1}, "2 is not a number"),
+        (["calls", 0, "held"], [{}], "held is not a text"),
+        (["parts"], [[]], "counts is missing"),
+    ],
+)
+def test_a_recording_from_a_submission_is_checked(path, value, message):
+    """Each value of another type or size is refused by the name of its key."""
+    assert unpacked(changed(["kind"], "difference")).as_dict()["steps"][2]["value"] == "''"
+    with pytest.raises(ValueError, match=message):
+        unpacked(changed(path, value))
+
+
+def test_a_recording_is_cut_around_its_opening_and_keeps_its_values():
+    """A size that is too small costs steps, and the first step left has all values."""
+    recording = a_recording()
+    recording.steps += [Step(2, "line", "feed", 1, 1, 0, 0) for _ in range(500)]
+    short = unpacked(packed(recording, 4_000))
+    opening = short.steps[short.opens]
+    assert (opening.event, short.dropped) == ("return", recording.opens - short.opens)
+    assert len(short.steps) < 100
+    assert short.values_at(short.opens) == {"text": "'a'", "n": "1"}
+    with pytest.raises(ValueError, match="the most is 300"):
+        packed(recording, 300)
+
+
+WRONG = b"""
+class Pairs:
+    held = ""
+    def feed(self, text):
+        whole = text * 2
+        return whole
+    def flush(self):
+        return ""
+"""
+# Code that answers in place of the recorder.
+FORGED = (
+    WRONG
+    + b"""
+import labkit.running.recording.reading as reading
+reading.packed = lambda *_: '{"kind": "<script>"}'
+"""
+)
+
+
+def test_the_first_failure_is_recorded_behind_the_walls(lab, tiny, mode, sandbox_in):
+    """The recording has the submission's steps and lines; a forged one is refused."""
+
+    def recorded(source, name):
+        submission = Submission("someone", lab.name, {lab.name: source})
+        assignment = Assignment.of(lab, find_labs(tiny))
+        return record_first(submission, assignment, sandbox_in(mode), name)
+
+    recording = recorded(WRONG, "test_pairs")
+    assert recording.source == WRONG.decode().splitlines()
+    step = recording.steps[recording.opens]
+    assert (step.function, step.line) == ("feed", 6)
+    assert "'abcabc'" in step.value
+    assert recording.expected != recording.actual != ""
+    assert recorded(WRONG, "test_two_is_even") is None
+    assert recorded(FORGED, "test_pairs") is None

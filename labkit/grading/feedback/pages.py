@@ -1,15 +1,15 @@
 """An account as a page that opens without a network, and as plain text."""
 
 import textwrap
-from base64 import b64encode
-from hashlib import sha256
 from pathlib import Path
 
 from markupsafe import Markup
 
 from labkit.grading.feedback.account import Account
 from labkit.grading.reports.page import environment_of
+from labkit.running.recording.recording import Recording
 from labkit.running.reporting.explain import WIDTH
+from labkit.student.show_page import digest_of, drawing_script, drawing_style, place_of_drawing
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -19,13 +19,25 @@ class Pages:
 
     def __init__(self) -> None:
         self._style = (_TEMPLATES / "feedback.css").read_text(encoding="utf-8")
-        self._hash = b64encode(sha256(self._style.encode()).digest()).decode()
         self._template = environment_of(_TEMPLATES).get_template("feedback.html.j2")
 
-    def html(self, account: Account) -> str:
-        """Return the page. It runs nothing and loads nothing, whatever texts are in it."""
-        style = Markup(self._style)
-        return self._template.render(account=account, style=style, style_hash=self._hash)
+    def html(self, account: Account, recording: Recording | None = None) -> str:
+        """Return the page. It loads nothing, whatever texts are in it.
+
+        It runs nothing but the program that draws the recording, if there is one.
+        """
+        style, script = self._style, ""
+        if recording is not None:
+            style, script = style + drawing_style(), drawing_script()
+        return self._template.render(
+            account=account,
+            style=Markup(style),
+            style_hash=digest_of(style),
+            script=Markup(script),
+            script_hash=digest_of(script),
+            recording=None if recording is None else Markup(place_of_drawing(recording)),
+            shown=None if recording is None else recording.test,
+        )
 
 
 def text(account: Account) -> str:

@@ -8,17 +8,21 @@ from labkit.course.lab import Lab
 from labkit.grading.feedback.account import account_of
 from labkit.grading.feedback.files import file_names, write_files
 from labkit.grading.feedback.pages import Pages, text
+from labkit.grading.feedback.recordings import Recordings
 from labkit.grading.grade import Grade
 from labkit.grading.reports.content import ReportContent
 
 
-def write_feedback(place: Path, content: ReportContent, labs: Mapping[str, Lab]) -> None:
+def write_feedback(
+    place: Path, content: ReportContent, labs: Mapping[str, Lab], recordings: Recordings
+) -> None:
     """Write a page and a text for each grade.
 
     Args:
         place: a folder or a zip, see `feedback.files`.
         content: the grades, with names.
         labs: labs by folder name, at least those of the grades.
+        recordings: the recordings for the pages.
 
     Raises:
         UsageError, OSError: see `write_files`.
@@ -35,7 +39,8 @@ def write_feedback(place: Path, content: ReportContent, labs: Mapping[str, Lab])
         for grade in grades:
             mark = (content.shown_marks or {}).get((grade.student, grade.lab))
             account = account_of(grade, lab, people[grade.student], mark)
-            files[f"{names[grade.student]}.html"] = pages.html(account)
+            recording = recordings.get((grade.lab, grade.submission))
+            files[f"{names[grade.student]}.html"] = pages.html(account, recording)
             files[f"{names[grade.student]}.txt"] = text(account)
     write_files(place, files, (labs[name].label for name in by_lab))
 

@@ -23,6 +23,7 @@ class ReportOptions:
         feedback: the folder or zip for each student's page.
         earlier: a folder or zip of earlier submissions, which the page compares with the new ones.
         anonymous: whether reports have pseudonyms in place of names.
+        show: whether each student's page steps through the first failure.
         marks: the inputs of marks.
     """
 
@@ -38,6 +39,7 @@ class ReportOptions:
     feedback: Path | None = None
     earlier: Path | None = None
     anonymous: bool = False
+    show: bool = False
     marks: MarkOptions = field(default_factory=MarkOptions)
 
     @property

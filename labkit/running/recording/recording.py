@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 VERSION = 1
@@ -143,6 +143,23 @@ class Recording:
             file.file = name
             if file is self or file.counts:
                 file.source = data.decode("utf-8", "replace").splitlines()
+
+    def around(self, count: int) -> "Recording":
+        """Return the recording with at most so many steps, those around the opening step."""
+        if len(self.steps) <= count:
+            return self
+        opens = self.opens or 0
+        first = min(max(0, opens - count * 3 // 4), len(self.steps) - count)
+        steps = self.steps[first : first + count]
+        frames: set[int] = set()
+        for number, step in enumerate(steps):
+            if step.frame not in frames:
+                frames.add(step.frame)
+                steps[number] = replace(step, values=self.values_at(first + number))
+        marks = [mark - first for mark in self.marks if first <= mark < first + count]
+        return replace(
+            self, steps=steps, opens=opens - first, marks=marks, dropped=self.dropped + first
+        )
 
     def file_of(self, step: Step) -> "Part | Recording":
         """Return the file that has the line of a step: its `file`, `source` and `counts`."""
