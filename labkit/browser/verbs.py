@@ -92,6 +92,29 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 
 @_verb
+def show(request: dict[str, Any]) -> dict[str, Any]:
+    """Record the failing case of a test on the reader's code, as `make show` does.
+
+    Args:
+        request: `lab`, `files` and `progress` as for `run`; `test`, the name of the test.
+
+    Returns:
+        The recording; `recording.schema.json` of `labkit.running.recording` describes it.
+    """
+    with platform.deep_stack():
+        from labkit.browser.showing import recording_of_test
+
+    labs = find_labs(ROOT)
+    lab = pick_lab(labs, request["lab"])
+    _take_in(request, labs)
+    try:
+        with platform.no_event_loop():
+            return recording_of_test(lab, request["test"])
+    except MemoryError:
+        raise UsageError(_NO_MEMORY) from None
+
+
+@_verb
 def bundle(request: dict[str, Any]) -> dict[str, str]:
     """Pack the zip to hand in, byte for byte as `make bundle` does.
 

@@ -205,4 +205,5 @@ def _grade_there(submission: Submission, assignment: Assignment, digest: str, mo
             slots[mode] = Slot(mode)
     except OSError as error:
         raise InfrastructureError(f"a worker on {platform.node()} cannot grade: {error}") from None
-    return slots[mode].attempt(submission, assignment)
+    outcome: Outcome = slots[mode].attempt(submission, assignment)
+    return outcome

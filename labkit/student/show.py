@@ -14,7 +14,12 @@ from rich.console import Console, Group
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
-from labkit.running.recording.failing_case import FirstFailure, first_failure, recording_of
+from labkit.running.recording.failing_case import (
+    FirstFailure,
+    first_failure,
+    only_test,
+    recording_of,
+)
 from labkit.running.recording.recording import Recording
 from labkit.student.keyboard import has_keys, raw_keys
 from labkit.student.pick import add_lab, add_task, lab_or_next, task_of
@@ -84,11 +89,7 @@ def _options(lab: Lab, args: argparse.Namespace) -> list[str]:
         )
     options = ["--lab-task", str(task_of(lab, args.task))] if args.task else []
     if args.test:
-        names = [test.name for test in lab.tests]
-        if args.test not in names:
-            raise UsageError(f"{lab.label} has no test {args.test!r}; it has {', '.join(names)}")
-        others = [name for name in names if name != args.test]
-        options += [f"--deselect={lab.test_file}::{name}" for name in others]
+        options += only_test(lab, args.test)
     return options
 
 

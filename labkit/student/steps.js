@@ -65,6 +65,11 @@ export class Steps {
     return this.#at;
   }
 
+  /** The shown step. */
+  get step() {
+    return this.#data.steps[this.#at];
+  }
+
   /** Move as a key says; return whether it is one of the keys. */
   press(key) {
     const { steps, opens } = this.#data;

@@ -3,6 +3,7 @@
 import "./page.js";
 import { button, byId, make } from "./dom.js";
 import { Layout } from "./desk/layout.js";
+import { isLink } from "./show/link.js";
 
 /** How near, before it is in view. */
 const NEAR = "400px";
@@ -61,6 +62,7 @@ function begin() {
   bench.replaceChildren(button("Open the editor", openHere, { className: "main" }));
   bench.parentElement.append(layout.dock);
   layout.begin();
+  if (isLink(location.hash)) layout.open();
   whenNear(bench, openHere);
 }
 

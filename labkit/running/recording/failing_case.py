@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from labkit.course.lab import Lab
-from labkit.errors import LoadFailure
+from labkit.errors import LoadFailure, UsageError
 from labkit.running import drive
 from labkit.running.lab_impl import Implementation
 from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.recording.case_recording import describe, facts_of, record, without_case
+from labkit.running.recording.recorder import MOST_STEPS
 from labkit.running.recording.recording import Part, Recording
 from labkit.running.recording.replay import (
     AGAIN_SECONDS,
@@ -126,8 +127,20 @@ def first_failure(lab: Lab, root: Path, implementation: str, *options: str) -> F
     return failing
 
 
-def recording_of(failing: FirstFailure) -> Recording:
-    """Replay the case of a failing test, and return the recording.
+def only_test(lab: Lab, name: str) -> list[str]:
+    """Return the options of pytest that choose one test of a lab.
+
+    Raises:
+        UsageError: the lab has no such test.
+    """
+    names = [test.name for test in lab.tests]
+    if name not in names:
+        raise UsageError(f"{lab.label} has no test {name!r}; it has {', '.join(names)}")
+    return [f"--deselect={lab.test_file}::{other}" for other in names if other != name]
+
+
+def recording_of(failing: FirstFailure, keep: int = MOST_STEPS) -> Recording:
+    """Replay the case of a failing test, and return the recording, with so many steps at most.
 
     Raises:
         ValueError: no test failed.
@@ -139,7 +152,7 @@ def recording_of(failing: FirstFailure) -> Recording:
         recording = without_case()
         recording.parts = [Part() for _ in failing.files[1:]]
     else:
-        recording = record(case, facts_of(result, case.last.calls))
+        recording = record(case, facts_of(result, case.last.calls), keep)
     describe(recording, run, failing.test, result)
     code, *parts = failing.files
     sources = [(f"{part.path.parent.name}/{part.path.name}", _source(part)) for part in parts]

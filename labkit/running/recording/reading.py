@@ -1,4 +1,4 @@
-"""A recording as text, within a size; and reading one that the process of a submission has sent."""
+"""A recording as text, within a size; and reading such a text, which a submission's process sent."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def packed(recording: Recording, most: int) -> str:
     The steps around the opening step are kept.
 
     Raises:
-        ValueError: it has too many characters without any step but that one.
+        ValueError: it has too many characters with the opening step alone.
     """
     count = len(recording.steps)
     while True:

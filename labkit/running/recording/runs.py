@@ -51,7 +51,7 @@ class RunsOfTest:
         return self._trace
 
     def take(self) -> list[CaseRun]:
-        """Return the runs, the last one with its outcome, and forget them."""
+        """Return the runs, the last run with its outcome, and forget them."""
         runs, trace = [*self._runs], self._trace
         self._runs.clear()
         if runs and trace is not None:

@@ -6,6 +6,8 @@ import { Interpreters } from "../runs/interpreter.js";
 import { Runs } from "../runs/runs.js";
 import { Keeping } from "../store/keeping.js";
 import { keepReport, lastReport } from "../store/reports.js";
+import { isLink, readLink } from "../show/link.js";
+import { Show } from "../show/show.js";
 import { Autosave } from "./autosave.js";
 import { Editor } from "./editor.js";
 import { Hints } from "./hints.js";
@@ -63,6 +65,10 @@ export class Desk {
   #stop = button("Stop", () => this.#runs.stop(), { "aria-disabled": "true" });
   #shelf;
   #hints;
+  #show;
+  /** The line that the report points at, and the code that has it. */
+  #fault = null;
+  #faulty = "";
   #isKept = false;
   /** The lab, as labs.json has it. */
   lab;
@@ -76,12 +82,20 @@ export class Desk {
     this.#interpreters = new Interpreters(base, (part) => this.#runs.boot(part));
     this.#runs = new Runs(this.#interpreters, {
       goTo: (line) => this.#editor.goTo(line),
-      mark: (fault) => this.#editor.mark(fault),
+      mark: (fault) => this.#mark(fault),
+      show: (test) => this.#showSteps(test),
       runTask: (task) => this.run(task),
       showHint: (task) => this.#showHint(task),
       pageOf: (number) => new URL(`../labs/${number}/`, this.#base).href,
-      onReport: () => this.#layout.showSide(true),
+      onReport: () => {
+        if (this.#show.isShown) this.#show.close();
+        this.#layout.showSide(true);
+      },
       onState: (isRunning) => this.#drawState(isRunning),
+    });
+    this.#show = new Show(this, {
+      onShown: (isShown) => this.#drawShow(isShown),
+      mark: (step) => (step ? this.#editor.mark({ ...step, isStep: true }) : this.#mark(this.#fault)),
     });
     this.#shelf = new Shelf(this);
   }
@@ -126,6 +140,17 @@ export class Desk {
     if (left !== null) this.text = left;
     const last = await lastReport(this.lab.number);
     if (last && !this.#runs.isRunning) this.#runs.restore(last, last.code === this.text);
+    await this.openLink();
+    addEventListener("hashchange", () => this.openLink());
+  }
+
+  /** Show the step that the address names, if it names one; the reader's code stays as it is. */
+  async openLink() {
+    if (!isLink(location.hash)) return;
+    const link = await readLink(location.hash);
+    if (!link) this.say("The link to a step is damaged: ask for it again, and copy it as a whole.");
+    else if (link.lab !== this.lab.number) this.say(`The link to a step belongs to lab ${link.lab}: open that lab's page with it.`);
+    else this.#show.openLink(link);
   }
 
   focus() {
@@ -170,8 +195,8 @@ export class Desk {
   }
 
   /** Call a verb in a fresh Python. */
-  call(verb, ...argument) {
-    return this.#interpreters.call(verb, argument);
+  call(verb, argument, options) {
+    return this.#interpreters.call(verb, [argument], options);
   }
 
   /** Begin to load Python. */
@@ -283,7 +308,27 @@ export class Desk {
     for (const one of [this.#run, this.#runTask]) one.setAttribute("aria-disabled", String(isRunning));
   }
 
+  /** Mark the line that the report points at; null: none. */
+  #mark(fault) {
+    if (fault !== this.#fault) [this.#fault, this.#faulty] = [fault, this.text];
+    this.#editor.mark(fault && this.#faulty === this.text ? fault : null);
+  }
+
+  async #showSteps(test) {
+    this.prepare();
+    await this.save();
+    await this.#show.open(test);
+  }
+
+  /** The steps take the place of the report and the hints. */
+  #drawShow(isShown) {
+    this.#runs.cover(isShown);
+    this.#hints.box.hidden = isShown;
+    if (isShown) this.#layout.showSide(true);
+  }
+
   #showHint(task) {
+    if (this.#show.isShown) this.#show.close();
     this.#layout.showSide(true);
     this.#hints.show(task);
   }
@@ -292,7 +337,7 @@ export class Desk {
   #side() {
     const close = button("Close", () => this.#closeSide(), { className: "quiet close" });
     const label = { className: "side", role: "region", "aria-label": "Report and hints", tabindex: "0" };
-    return make("div", label, close, this.#runs.box, this.#hints.box);
+    return make("div", label, close, this.#show.box, this.#runs.box, this.#hints.box);
   }
 
   #closeSide() {

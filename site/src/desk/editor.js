@@ -89,6 +89,8 @@ const look = EditorView.theme({
     fontWeight: "600",
     whiteSpace: "normal",
   },
+  ".cm-step": { backgroundColor: "var(--amber-wash)", boxShadow: "inset 3px 0 0 var(--amber)" },
+  ".cm-step .cm-words": { color: "var(--amber)" },
   ".cm-raised": { backgroundColor: "var(--red-wash)", boxShadow: "inset 3px 0 0 var(--red)" },
 });
 
@@ -108,8 +110,8 @@ class Words extends WidgetType {
   }
 }
 
-function marksOf({ from, to, words }) {
-  const marks = [Decoration.line({ class: "cm-raised" }).range(from)];
+function marksOf({ from, to, words, isStep }) {
+  const marks = [Decoration.line({ class: isStep ? "cm-step" : "cm-raised" }).range(from)];
   if (words) marks.push(Decoration.widget({ widget: new Words(words), side: 1 }).range(to));
   return Decoration.set(marks);
 }
@@ -268,8 +270,8 @@ export class Editor {
   /**
    * Mark a line and show it; the cursor and the focus stay.
    *
-   * @param {{line: number, words: string} | null} fault the line, counted from 1, and what it raised;
-   *   null: mark no line
+   * @param {{line: number, words: string, isStep?: boolean} | null} fault the line, counted from 1,
+   *   and what it raised or, for a step of a recording, returned; null: mark no line
    */
   mark(fault) {
     if (!fault) {
@@ -278,7 +280,7 @@ export class Editor {
     }
     const { from, to } = this.#line(fault.line);
     const effects = [
-      markLine.of({ from, to, words: fault.words }),
+      markLine.of({ from, to, words: fault.words, isStep: fault.isStep }),
       EditorView.scrollIntoView(from, { y: "center" }),
     ];
     this.#view.dispatch({ effects });

@@ -141,13 +141,14 @@ function failureTitle(failure) {
   ];
 }
 
-function failureCard(failure, goTo) {
+function failureCard(failure, { goTo, show }) {
   const nodes = [
     failure.rule && make("p", "rule", ...withCode(failure.rule)),
     labels(failure, goTo),
     failure.shrunk && make("p", "note", "Shrunk to the smallest input that fails."),
     failure.trace && traceTable(failure.trace),
     failure.line && goToLine(failure.line, goTo),
+    show && make("p", "", button("Show me", () => show(failure.tests[0]), { className: "show-me" })),
     failure.tests.length > 1 && sameReason(failure, failure.tests.slice(1)),
   ].filter(Boolean);
   return make("article", "failure", make("h4", "", ...failureTitle(failure)), ...nodes);
@@ -158,8 +159,9 @@ function goToLine(line, goTo) {
 }
 
 /** The first failures in full; the others behind their names, not to drown them. */
-function failures(report, goTo) {
-  const cards = report.failures.map((failure) => failureCard(failure, goTo));
+function failures(report, acts) {
+  const show = report.hunted ? null : acts.show;
+  const cards = report.failures.map((failure) => failureCard(failure, { ...acts, show }));
   const now = cards.slice(0, IN_FULL);
   const more = cards.slice(IN_FULL);
   if (!more.length) return now;
@@ -295,6 +297,7 @@ export function noReportNodes(message, more, printed) {
  * @param {{name: string, text: string}[]} printed what each test printed
  * @param {object} acts
  * @param {(line: number) => void} acts.goTo
+ * @param {(test: string) => void} acts.show shows the steps of a failing test
  * @param {(task: number | null) => void} acts.runTask
  * @param {(task: number | null) => void} acts.showHint
  * @param {(lab: string) => string} acts.pageOf
@@ -305,7 +308,7 @@ export function reportNodes(report, printed, acts) {
   const say = (className, text) => make("p", className, ...spoken(text, here, acts));
   return [
     ...(report.complete ? scoreLine(report) : []),
-    ...failures(report, acts.goTo),
+    ...failures(report, acts),
     ...report.waiting.flatMap((text) => waiting(text, say)),
     report.line && goToLine(report.line, acts.goTo),
     later(report, acts.runTask),

@@ -134,6 +134,12 @@ export class Runs {
     this.#tell(summary(report));
   }
 
+  /** Hide the report behind the steps of a failing test, or show it again. */
+  cover(isCovered) {
+    this.box.classList.toggle("covered", isCovered);
+    if (!isCovered) this.box.focus({ preventScroll: true });
+  }
+
   stop() {
     this.#stopper?.abort();
   }

@@ -1,0 +1,105 @@
+"""Show me: the steps of a failing case on a lab's page, and links to a step."""
+
+from hashlib import sha256
+
+import pytest
+from bench_page import KEPT, Bench
+from course_code import BUGS, REFERENCES
+from test_everybody import SCHEMES, serious
+
+EVENT = "$('#bench .show .event')?.textContent"
+OPENING = "Step 21 of 21, in feed: line 99 returns"
+MARKED = "$('#bench .editor').shadowRoot.querySelector('.cm-step')?.textContent ?? ''"
+COLOURS = {"light": "default", "dark": "slate"}
+
+
+@pytest.fixture(scope="class")
+def shown(driver, url, look):
+    """The bench of lab 03 on a phone, with the steps of a known bug."""
+    look(390, 844)
+    bench = Bench(driver, url, "03")
+    bench.grade(BUGS["decode-alone"])
+    bench.js("$('.show-me').click()")
+    bench.until(EVENT)
+    return bench
+
+
+@pytest.fixture(scope="class")
+def link(shown):
+    """The link to the opening step, as it is copied."""
+    shown.js("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    shown.click("Copy link")
+    return shown.until("window.copied")
+
+
+class TestSteps:
+    def test_opens_at_the_fault_and_the_editor_marks_the_line(self, shown):
+        assert shown.text("#bench .show .event").startswith(OPENING)
+        assert "return broken + self._take_held()" in shown.js(f"return {MARKED}")
+        assert shown.js("return $('#bench .show .steps section .code').offsetParent === null")
+        assert shown.texts("#bench .show tbody tr.here td") == ["feed(0xF0)", "'�'", "16", "''"]
+
+    def test_keys_and_the_slider_move_the_line(self, shown):
+        shown.press(shown.keys.ARROW_LEFT)
+        shown.until(f"{EVENT}.startsWith('Step 20 of 21, in _take_held: line ')")
+        shown.press(shown.keys.ARROW_UP)
+        shown.until(f"{EVENT}.includes('in feed: line 99 runs')")
+        shown.js("$('#bench .show input').focus()")
+        shown.press(shown.keys.HOME)
+        shown.until(f"{EVENT}.startsWith('Step 1 of 21, in __init__: line 67 runs')")
+        assert "self._held" in shown.js(f"return {MARKED}")
+        shown.js("$('#bench .show [data-key=o]').click()")
+        shown.until(f"{EVENT}.startsWith('{OPENING}')")
+
+    @SCHEMES
+    def test_axe_reports_nothing_serious_on_a_phone(self, shown, look, scheme):
+        look(390, 844, scheme)
+        shown.js("document.body.dataset.mdColorScheme = arguments[0]", COLOURS[scheme])
+        shown.until("document.getAnimations().every((one) => one.playState !== 'running')")
+        assert serious(shown.driver) == []
+        assert shown.js("const e = document.documentElement; return e.scrollWidth <= e.clientWidth")
+
+    def test_a_link_shows_the_code_runs_nothing_and_replaces_nothing(self, shown, link, url, look):
+        look(390, 844)
+        shown.write(REFERENCES["03"])
+        shown.driver.get("about:blank")
+        shown.driver.get(link)
+        shown.until("$('#bench .show .code .here')")
+        assert "return broken" in shown.text("#bench .show .code .here")
+        assert shown.js("return $('#bench .show .code').isContentEditable") is False
+        ran = "performance.getEntriesByType('resource').some(({name}) => /pyodide/.test(name))"
+        assert shown.js(f"return {ran}") is False
+        shown.click("Run this code")
+        shown.until(f"{EVENT}?.startsWith('{OPENING}')")
+        assert shown.js(f"return {MARKED}") == ""
+        assert shown.js(f"return {KEPT}")
+        assert shown.code == REFERENCES["03"]
+        shown.click("Back to the report")
+        assert "10 of 100 points" in shown.text("#bench .status")
+
+    def test_a_damaged_link_and_one_of_another_lab_are_told(self, shown, link, url):
+        shown.driver.get("about:blank")
+        shown.driver.get(link[:-40])
+        shown.until("/link to a step is damaged/.test($('#bench .notices')?.textContent)")
+        shown.driver.get("about:blank")
+        shown.driver.get(link.replace("/labs/03/", "/labs/04/"))
+        shown.until("/belongs to lab 03/.test($('#bench .notices')?.textContent)")
+
+    def test_code_that_is_too_long_for_a_link_is_told_so(self, shown, url):
+        shown.driver.get(f"{url}labs/03/")
+        shown.open()
+        noise = "".join(f"# {sha256(bytes([n])).hexdigest()}\n" for n in range(256)) * 2
+        shown.grade(f"{BUGS['decode-alone']}\n{noise}")
+        shown.js("$('.show-me').click()")
+        shown.until(EVENT)
+        shown.click("Copy link")
+        shown.until("/too long for a link: it would have/.test($('#bench .show').textContent)")
+
+
+def test_the_tests_of_lab_10_with_threads_say_that_they_need_a_checkout(driver, url, look):
+    """Threads do not run in a browser, so there is nothing to show of these tests there."""
+    look(1280, 900)
+    bench = Bench(driver, url, "10")
+    bench.grade(REFERENCES["10"])
+    assert "4 tests run only in a checkout" in bench.text("#bench .report")
+    assert "test_two_threads_at_once" in bench.text("#bench .report")
