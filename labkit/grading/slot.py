@@ -102,7 +102,7 @@ class Slot:
             raise InfrastructureError(f"a worker cannot be started: {failure}")
 
     def attempt(self, submission: Submission, assignment: Assignment, work: Work = grade) -> Any:
-        """Return the grade of a submission, or another result of the work, or that the grader failed.
+        """Return the grade of a submission, another result of the work, or the grader's failure.
 
         Raises:
             CourseError: a file of the course is at fault.

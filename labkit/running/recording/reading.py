@@ -1,4 +1,4 @@
-"""A recording as text, within a size; and reading such a text, which a submission's process sent."""
+"""A recording as text of a limited size, and reading such a text from a submission's process."""
 
 import json
 from collections.abc import Mapping
