@@ -6,6 +6,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from labkit.running.recording.case_recording import Facts, record
@@ -15,7 +16,7 @@ from labkit.running.recording.runs import CaseRun
 from labkit.running.recording.values import MOST_CHARACTERS, text_of_value
 from labkit.running.source import load_source
 from labkit.running.trace import Call
-from labkit.student.stepping import view
+from labkit.student.stepping import screen_of, view
 
 # Lines that make a value `x` which is hard to show; each may be followed by any others.
 ODD = {
@@ -138,6 +139,27 @@ def test_size_is_shown():
     """A long value ends with its size."""
     assert text_of_value("a" * 1_000).endswith("… (1,000 characters)")
     assert text_of_value(SimpleNamespace(a=1)) == "SimpleNamespace(…)"
+
+
+@pytest.mark.parametrize("body", ODD.values(), ids=ODD.keys())
+def test_a_small_terminal_shows_the_line_its_values_and_the_keys(body):
+    """A step fits 60 columns and 20 lines, whatever the values are."""
+    source = f"{HEAD}    x = None\n    {body}\n    return x\n"
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((), (Call("run", ("a" * 500,)),), "")
+    recording = record(Case(lambda: vars(module).__getitem__, ["odd.py"], [run]), Facts())
+    recording.take_sources([("odd.py", source.encode())])
+    recording.rule = recording.why = "a rule of many words " * 20
+    console = Console(width=60, height=20, file=io.StringIO())
+    console.print(screen_of(recording, recording.opens, console.height), end="")
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) <= 20
+    assert max(map(cell_len, lines)) <= 60
+    step = recording.steps[recording.opens]
+    assert any(line.startswith(f">  {step.line:3}") for line in lines), lines
+    names = [*step.changes, *recording.values_at(recording.opens)]
+    assert not names or any(line.startswith(names[0]) for line in lines), lines
+    assert lines[-1].startswith("← → line")
 
 
 def test_a_part_of_the_students_is_recorded_and_no_other_file():

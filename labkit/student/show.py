@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console, Group
+from rich.console import Console
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
@@ -24,7 +24,7 @@ from labkit.running.recording.recording import Recording
 from labkit.student.keyboard import has_keys, raw_keys
 from labkit.student.pick import add_lab, add_task, lab_or_next, task_of
 from labkit.student.show_page import page_of
-from labkit.student.stepping import HELP, heading, move, print_around, view
+from labkit.student.stepping import heading, move, print_around, screen_of
 
 _WIDTH = 100
 # The steps that are printed around the opening step, without a terminal.
@@ -119,9 +119,9 @@ def _walk(recording: Recording) -> None:
     console = Console(highlight=False, markup=False)
     number = recording.opens or 0
     with raw_keys() as keys, console.screen() as screen:
-        screen.update(Group(heading(recording), view(recording, number, console.height), HELP))
+        screen.update(screen_of(recording, number, console.height))
         for key in keys:
             if key == "q":
                 return
             number = move(recording, number, key)
-            screen.update(Group(heading(recording), view(recording, number, console.height), HELP))
+            screen.update(screen_of(recording, number, console.height))

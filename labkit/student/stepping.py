@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -12,7 +13,10 @@ from labkit.running.reporting.showing import clip, in_one_line, repeatable
 
 HELP = "← → line   ↑ ↓ call   n p feed   o opening step   q quit"
 _ROWS_OF_CALLS = 6
-_FEWEST_LINES, _MOST_LINES = 5, 15
+_LINES_OF_CODE = 15
+# In a terminal with fewer lines than that, these are the lines of each part.
+_SMALL = 36
+_FEWEST_HEADING, _FEWEST_CALLS, _FEWEST_LINES = 3, 2, 5
 _MOST_VALUES = 10
 
 
@@ -45,8 +49,10 @@ def move(recording: Recording, number: int, key: str) -> int:
     return place
 
 
-def heading(recording: Recording) -> RenderableType:
-    """Return the test, its rule, and why the recording opens where it does."""
+def heading(recording: Recording, *, is_short: bool = False) -> RenderableType:
+    """Return the test, its rule, and why the recording opens where it does; in short without the
+    rule and the values.
+    """
     table = _grid()
     rows = [
         ("rule", recording.rule),
@@ -54,40 +60,90 @@ def heading(recording: Recording) -> RenderableType:
         ("actual", recording.actual),
         ("opens at" if recording.opens is not None else "no steps", recording.why),
     ]
-    for label, text in rows:
+    for label, text in rows[3:] if is_short else rows:
         if text:
             table.add_row(label, Text(repeatable(text)))
     title = f"lab-{recording.lab} {recording.test}: {recording.file}"
     return Group(Text(title, style="bold"), table)
 
 
-def view(recording: Recording, number: int, height: int = 40) -> RenderableType:
-    """Return a step: the calls of the test, the code with the line, and the values.
+def screen_of(recording: Recording, number: int, height: int) -> RenderableType:
+    """Return a step as it fits a terminal of so many lines.
+
+    In a small terminal, the calls and the code around the current ones make room first, then the
+    rule and the values are cut.
+    """
+    is_small = height < _SMALL
+    rows, lines = (_FEWEST_CALLS, _FEWEST_LINES) if is_small else (_ROWS_OF_CALLS, _LINES_OF_CODE)
+    top = heading(recording, is_short=is_small)
+    where, calls, code, values = _parts(recording, number, rows, lines)
+    return Fitted(
+        [(top, _FEWEST_HEADING if is_small else height // 4), (calls, rows + 1), (where, 2),
+         (code, lines), (values, height), (Text(HELP), 1)],
+        height,
+    )  # fmt: skip
+
+
+class Fitted:
+    """Renderables below each other, each with the most lines that it may take.
+
+    The last but one gets the lines that are left.
+    """
+
+    def __init__(self, parts: list[tuple[RenderableType, int]], height: int) -> None:
+        self._parts = parts
+        self._height = height
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines."""
+        options = options.update(height=None)
+        drawn = [
+            _cut(console.render_lines(part, options, pad=False), most) for part, most in self._parts
+        ]
+        used = sum(len(lines) for lines in drawn) - len(drawn[-2])
+        drawn[-2] = _cut(drawn[-2], max(1, self._height - used - 1))
+        for lines in drawn:
+            for line in lines:
+                yield from line
+                yield Segment.line()
+
+
+def _cut(lines: list[list[Segment]], most: int) -> list[list[Segment]]:
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], [Segment(f"… {len(lines) - most + 1} more lines")]]
+
+
+def view(recording: Recording, number: int) -> RenderableType:
+    """Return a step: the calls of the test, the code with the line, and the values."""
+    where, calls, code, values = _parts(recording, number, _ROWS_OF_CALLS, _LINES_OF_CODE)
+    return Group(calls, Text(""), where, code, values)
+
+
+def _parts(
+    recording: Recording, number: int, rows: int, lines: int
+) -> tuple[RenderableType, RenderableType, RenderableType, RenderableType]:
+    """Return where a step is, the calls of the test, the code, and the values.
 
     Args:
         recording: the recording.
         number: the number of the step.
-        height: the lines of the terminal.
+        rows: the most calls.
+        lines: the most lines of code.
     """
     step = recording.steps[number]
-    lines = max(_FEWEST_LINES, min(_MOST_LINES, height - 2 * _ROWS_OF_CALLS - _MOST_VALUES))
     where = f"step {number + 1:,} of {len(recording.steps):,}"
     if recording.dropped:
         where += f" (the last of {recording.dropped + len(recording.steps):,})"
     if any(other.thread for other in recording.steps):
         where += f", thread {step.thread + 1}"
-    parts = [
-        _calls(recording, step),
-        Text(
-            f"\n{where}, in {step.function}{_of_part(recording, step)}: {happens(step)}",
-            style="bold",
-        ),
-        _code(recording, step, lines),
-        _values(recording, number),
-    ]
+    words = f"{where}, in {step.function}{_of_part(recording, step)}: {happens(step)}"
+    values = _values(recording, number, lines == _FEWEST_LINES)
     if step.printed:
-        parts.append(Text(f"printed   {clip(repeatable(in_one_line(step.printed)), 200)}"))
-    return Group(*parts)
+        printed = Text(f"printed   {clip(repeatable(in_one_line(step.printed)), 200)}")
+        values = Group(printed, values)
+    calls, code = _calls(recording, step, rows), _code(recording, step, lines)
+    return Text(repeatable(words), style="bold"), calls, code, values
 
 
 def happens(step: Step) -> str:
@@ -129,7 +185,7 @@ def _grid() -> Table:
     return table
 
 
-def _calls(recording: Recording, step: Step) -> RenderableType:
+def _calls(recording: Recording, step: Step, rows: int) -> RenderableType:
     """Return the table of the test's calls around that of a step."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     has_expected = any(row.expected for row in recording.calls)
@@ -137,8 +193,8 @@ def _calls(recording: Recording, step: Step) -> RenderableType:
     for name in [*columns, *["expected"] * has_expected]:
         table.add_column(name, no_wrap=True, overflow="ellipsis")
     here = step.call - recording.first_call
-    first = max(0, min(here - _ROWS_OF_CALLS + 2, len(recording.calls) - _ROWS_OF_CALLS))
-    for number, row in [*enumerate(recording.calls)][first : first + _ROWS_OF_CALLS]:
+    first = max(0, min(here - rows + 2, len(recording.calls) - rows))
+    for number, row in [*enumerate(recording.calls)][first : first + rows]:
         is_over = number < here or (number == here and step is recording.steps[-1])
         held = [*row.held, *[""] * (len(recording.columns) - len(row.held))]
         done = [row.emitted, *held] if is_over or number == here else [""] * (1 + len(held))
@@ -172,15 +228,21 @@ def _code(recording: Recording, step: Step, count: int) -> RenderableType:
     return table
 
 
-def _values(recording: Recording, number: int) -> RenderableType:
-    """Return the values before the line, with those after it if they change."""
+def _values(recording: Recording, number: int, is_cut: bool) -> RenderableType:
+    """Return the values before the line, with those after it if they change.
+
+    Args:
+        recording: the recording.
+        number: the number of the step.
+        is_cut: whether a value takes one line at most.
+    """
     step = recording.steps[number]
     values = recording.values_at(number)
     names = [*step.changes, *(name for name in values if name not in step.changes)]
     table = _grid()
     for name in names[:_MOST_VALUES]:
         old, new = step.changes.get(name, (values.get(name, ""), ""))
-        text = Text(repeatable(old or "(new)"))
+        text = Text(repeatable(old or "(new)"), no_wrap=is_cut, overflow="ellipsis")
         if new:
             text.append(" → ").append(repeatable(new), style="bold")
         table.add_row(escape(name), text)
