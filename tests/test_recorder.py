@@ -15,7 +15,7 @@ from labkit.running.recording.replay import Case, replay
 from labkit.running.recording.runs import CaseRun
 from labkit.running.recording.values import MOST_CHARACTERS, text_of_value
 from labkit.running.source import load_source
-from labkit.running.trace import Call
+from labkit.running.trace import Call, New
 from labkit.student.stepping import screen_of, view
 
 # Lines that make a value `x` which is hard to show; each may be followed by any others.
@@ -139,6 +139,50 @@ def test_size_is_shown():
     """A long value ends with its size."""
     assert text_of_value("a" * 1_000).endswith("… (1,000 characters)")
     assert text_of_value(SimpleNamespace(a=1)) == "SimpleNamespace(…)"
+
+
+OPENINGS = """
+class Thing:
+    def __init__(self):
+        self.state = "open"
+        self.items = []
+    @property
+    def reason(self):
+        return self.state
+    def end(self):
+        self.state = "late"
+        return None
+    def feed(self, text):
+        self.items.append(text)
+        return self.inner(text)
+    def inner(self, text):
+        out = text * 2
+        return out
+    def sort(self, items):
+        tidy(items)
+def tidy(items):
+    items.sort()
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "last", "line", "why"),
+    [
+        ([("end",), ("feed", "a"), ("reason", None)], 2, 10, "line 10: end sets self.state to"),
+        ([("end",), ("feed", "a")], 1, 17, "line 17: inner returns 'aa', which feed returns"),
+        ([("sort", [2, 1])], None, 21, "line 21 of tidy changes items: sort changed"),
+        ([("feed", "a"), ("__class__", None)], 1, 17, "no line of the file ran in __class__"),
+    ],
+)
+def test_opens_where_the_wrong_value_was_made(calls, last, line, why):
+    """A value that a function only passes on, or only reads, was made elsewhere."""
+    module = load_source(OPENINGS.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    made = [Call(name, None if args == (None,) else args) for name, *rest in calls
+            for args in [tuple(rest)]]  # fmt: skip
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [CaseRun((New("Thing"),), made, "")])
+    recording = record(case, Facts(last))
+    assert why in recording.why
+    assert recording.steps[recording.opens].line == line
 
 
 @pytest.mark.parametrize("body", ODD.values(), ids=ODD.keys())

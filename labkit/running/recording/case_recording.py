@@ -3,12 +3,14 @@
 It needs neither pytest nor files, because it also runs in the process that holds a submission.
 """
 
+import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from labkit.running.limits.time_limit import WAITS
 from labkit.running.recording.openings import (
     Opening,
+    at_changed_argument,
     at_cost,
     at_exception,
     at_loop,
@@ -28,6 +30,9 @@ from labkit.running.trace import Call, Failure, written
 MOST_CALLS = 200
 _MOST_TEXT = 4_000
 _MOST_EXPECTED = 200
+
+
+_REASON = re.compile(r"""reason=('[^']*'|"[^"]*")""")
 
 
 class Facts(NamedTuple):
@@ -75,12 +80,21 @@ def _number_of_call(failure: Failure, calls: Sequence[Call]) -> int | None:
     if trace is None:
         return None
     at = len(trace.steps) if trace.raised is not None else failure.at
+    if at is None and failure.by_call and len(failure.by_call) == len(trace.steps):
+        pairs = zip(trace.steps, failure.by_call, strict=True)
+        results = (_plain(step.result) == _plain(expected) for step, expected in pairs)
+        at = next((n for n, is_equal in enumerate(results) if not is_equal), None)
     if at is None:
         return None
     if len(trace.steps) < len(calls) and trace.steps and trace.raised is None:
         own = [n for n, call in enumerate(calls) if call.object == trace.steps[0].call.object]
         return own[at] if at < len(own) else None
     return at if at < len(calls) else None
+
+
+def _plain(value: Any) -> str:
+    """Return a value as text, without the wording of reasons, which no test compares."""
+    return _REASON.sub("reason=", written(value))
 
 
 def without_case() -> Recording:
@@ -134,9 +148,14 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
         return at_exception(replayed)
     if facts.is_overdue or facts.is_count:
         return at_cost(replayed)
-    number = len(case.last.calls) - 1 if facts.last is None else facts.last
-    name = case.last.calls[number].name if 0 <= number < len(case.last.calls) else ""
-    return at_result(replayed, name, facts.message)
+    if (changing := at_changed_argument(replayed)) is not None:
+        return changing
+    if facts.last is None:
+        last = len(case.last.calls) - 1
+        wrong = (-1, case.last.calls[last]) if last >= 0 else None
+    else:
+        wrong = (facts.last, case.last.calls[facts.last])
+    return at_result(replayed, wrong, facts.message)
 
 
 def _slow(replayed: Replay) -> Opening:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from labkit.running.recording.recorder import Place, Recorder
 from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
 from labkit.running.recording.replay import Replay
+from labkit.running.trace import Call
 
 # So often must the same values return to make a loop endless.
 _FEWEST_RETURNS = 3
@@ -45,7 +46,7 @@ def at_exception(replay: Replay) -> Opening:
         why = f"{_line(replay, step)}: {step.function} calls itself until Python's limit"
         return Opening("exception", why, len(steps) - 1)
     if raised is None or last is None or steps[last].call != steps[-1].call:
-        return at_result(replay, "", raised.message if raised is not None else "")
+        return at_result(replay, None, raised.message if raised is not None else "")
     first = next(
         n for n, step in enumerate(steps)
         if errors[n] == errors[last] and step.call == steps[last].call
@@ -54,12 +55,31 @@ def at_exception(replay: Replay) -> Opening:
     return Opening("exception", why, first)
 
 
-def at_result(replay: Replay, call: str, reason: str = "") -> Opening:
-    """Open at the return of the wrong call.
+def at_changed_argument(replay: Replay) -> Opening | None:
+    """Open at the line that changed an argument of the test, in the innermost function; None if
+    there is no such line.
+    """
+    steps = replay.recorder.steps
+    lines = [
+        (-step.depth, number, name, text)
+        for text in replay.trace.changed
+        for number, step in enumerate(steps)
+        for name, (before, after) in step.changes.items()
+        if before and after and text.endswith(f" became {after}")
+    ]
+    if not lines:
+        return None
+    _, number, name, text = min(lines)
+    why = f"{_line(replay, steps[number])} of {steps[number].function} changes {name}: {text}"
+    return Opening("difference", why, number)
+
+
+def at_result(replay: Replay, wrong: tuple[int, Call] | None, reason: str = "") -> Opening:
+    """Open at the return of the wrong call, in the innermost function that made the value.
 
     Args:
         replay: the case up to that call.
-        call: the name of the wrong call, or "".
+        wrong: the number of the wrong call and the call; None if it is unknown.
         reason: the fault in words, for a case in which no line ran.
     """
     steps = replay.recorder.steps
@@ -72,14 +92,58 @@ def at_result(replay: Replay, call: str, reason: str = "") -> Opening:
     outer = [n for n in own if steps[n].depth == 1]
     # After a call, the test reads the held text.
     called = [n for n in outer if steps[n].function != _HELD]
-    named = [n for n in outer if steps[n].function == call]
+    named = [n for n in outer if wrong is not None and steps[n].function == wrong[1].name]
     number = [*own[-1:], *outer[-1:], *called[-1:], *named[-1:]]
     if not number:
         return Opening("difference", "the last line that ran", len(steps) - 1)
-    step = steps[number[-1]]
+    outermost, innermost = steps[number[-1]], _maker(steps, number[-1])
+    step = steps[innermost]
     verb = "yields" if step.event == YIELD else "returns"
-    why = f"{_line(replay, step)}: {step.function} {verb} {step.value}, and the test fails"
-    return Opening("difference", why, number[-1])
+    if (setting := _setter(steps, innermost)) is not None:
+        setter, attribute = setting
+        why = f"{_line(replay, steps[setter])}: {steps[setter].function} sets {attribute} to "
+        why += f"{step.value}, which {step.function} returns, and the test fails"
+        return Opening("difference", why, setter, (innermost,))
+    why = f"{_line(replay, step)}: {step.function} {verb} {step.value}"
+    if step.function != outermost.function:
+        why += f", which {outermost.function} returns"
+    if wrong is not None and last < wrong[0]:
+        words = wrong[1].render(as_bytes=True)
+        why = (
+            f"no line of the file ran in {words}, which is wrong; the last step before it is {why}"
+        )
+        return Opening("difference", why, innermost)
+    return Opening("difference", f"{why}, and the test fails", innermost)
+
+
+def _setter(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
+    """Return the step that set the attribute which a function only returns, and its name; None if
+    the function does more.
+    """
+    step, before = steps[number], number - 1
+    is_getter = before >= 0 and steps[before].frame == step.frame and bool(steps[before].values)
+    if not is_getter or steps[before].line != step.line or step.event != RETURN:
+        return None
+    names = [name for name, text in steps[before].values.items()
+             if name.startswith("self.") and text == step.value]  # fmt: skip
+    return next(
+        ((n, name) for n in reversed(range(before)) for name in names
+         if steps[n].changes.get(name, ("", ""))[1] == step.value and steps[n].call >= 0),
+        None,
+    )  # fmt: skip
+
+
+def _maker(steps: Sequence[Step], number: int) -> int:
+    """Return the step at which a returned value was made: functions outside of it only return it,
+    by a line that calls the next one.
+    """
+    while number:
+        step, inner = steps[number], steps[number - 1]
+        is_call = inner.depth == step.depth + 1 and inner.thread == step.thread
+        if not is_call or (inner.event, inner.value) != (step.event, step.value):
+            break
+        number -= 1
+    return number
 
 
 def _at_switch(steps: Sequence[Step], other: int) -> Opening:
