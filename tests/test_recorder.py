@@ -6,6 +6,7 @@ import random
 from types import SimpleNamespace
 
 import pytest
+from odd_values import HEAD, ODD
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -17,64 +18,6 @@ from labkit.running.recording.values import MOST_CHARACTERS, text_of_value
 from labkit.running.source import load_source
 from labkit.running.trace import Call, New
 from labkit.student.stepping import screen_of, view
-
-# Lines that make a value `x` which is hard to show; each may be followed by any others.
-ODD = {
-    "cycle": "x = []; x.append(x)",
-    "cycle of objects": "x = Node(); x.next = Node(); x.next.next = x",
-    "huge text": "x = 'a' * 10**6",
-    "huge list": "x = [*range(10**5)]",
-    "huge number": "x = 1 << 10**6",
-    "deep list": "x = []\n    for _ in range(5000): x = [x]",
-    "repr that raises": "x = Raises()",
-    "repr that lies": "x = Lies()",
-    "repr that writes": "x = Writes()",
-    "a class that answers all": "x = Odd()",
-    "text of its own": "x = OwnText('abc')",
-    "lone surrogate": "x = '\\ud800'",
-    "generator": "x = [*numbers(3)]; x = numbers(2); next(x)",
-    "comprehension": "x = {n: [m for m in range(n)] for n in range(4)}",
-    "thread": "x = []; t = threading.Thread(target=grow, args=(x,)); t.start(); t.join()",
-    "deep recursion": "x = depth(200)",
-    "endless recursion": "try: endless()\n    except RecursionError: x = 1",
-    "exception": "try: {}['k']\n    except KeyError as error: x = error",
-    "output": "x = print('hello')",
-    "attribute deleted": "x = Node(); del x.next",
-}
-HEAD = """
-import threading
-class Node:
-    def __init__(self): self.next = None
-class Raises:
-    def __repr__(self): raise ValueError("repr")
-    def __getattr__(self, name): raise ValueError("getattr")
-class Lies:
-    def __repr__(self): return 5
-    __class__ = property(lambda self: RAN.append("class") or int)
-class Writes:
-    def __repr__(self): RAN.append("repr"); return "w"
-class Meta(type):
-    def __eq__(self, other): RAN.append("meta"); return True
-    def __hash__(self): RAN.append("hash"); return 1
-    def __instancecheck__(self, other): RAN.append("instance"); return True
-class Odd(metaclass=Meta):
-    __slots__ = ("a",)
-    def __getattribute__(self, name): RAN.append("get"); return 1
-    def __eq__(self, other): RAN.append("eq"); return True
-    def __len__(self): RAN.append("len"); return 3
-class OwnText(str):
-    def __repr__(self): RAN.append("text"); return 1 / 0
-    def __getitem__(self, key): RAN.append("item"); return 1 / 0
-    def __len__(self): RAN.append("len"); return -1
-def numbers(n):
-    for k in range(n): yield k
-def grow(x):
-    for k in range(50): x.append(k)
-def depth(n): return n and depth(n - 1)
-def endless(): return endless()
-RAN = []
-def run(seed):
-"""
 
 
 def recorded(body):
@@ -160,6 +103,14 @@ class Thing:
         return out
     def sort(self, items):
         tidy(items)
+    def collect(self, text):
+        out = []
+        for part in text:
+            self.add(out, part)
+        return out
+    def add(self, out, part):
+        if part != "b":
+            out.append(part)
 def tidy(items):
     items.sort()
 """
@@ -170,7 +121,13 @@ def tidy(items):
     [
         ([("end",), ("feed", "a"), ("reason", None)], 2, 10, "line 10: end sets self.state to"),
         ([("end",), ("feed", "a")], 1, 17, "line 17: inner returns 'aa', which feed returns"),
-        ([("sort", [2, 1])], None, 21, "line 21 of tidy changes items: sort changed"),
+        ([("sort", [2, 1])], None, 29, "line 29 of tidy changes items: sort changed"),
+        (
+            [("collect", "abcb")],
+            0,
+            27,
+            "line 27: add sets out to ['a', 'c'], which collect returns",
+        ),
         ([("feed", "a"), ("__class__", None)], 1, 17, "no line of the file ran in __class__"),
     ],
 )

@@ -1,10 +1,14 @@
 """Show me: the steps of a failing case on a lab's page, and links to a step."""
 
+import os
+import random
 from hashlib import sha256
 
 import pytest
 from bench_page import KEPT, Bench
 from course_code import BUGS, REFERENCES
+from interpreter import LONG
+from odd_values import HEAD, ODD
 from test_everybody import SCHEMES, serious
 
 EVENT = "$('#bench .show .event')?.textContent"
@@ -94,6 +98,25 @@ class TestSteps:
         shown.until(EVENT)
         shown.click("Copy link")
         shown.until("/too long for a link: it would have/.test($('#bench .show').textContent)")
+
+
+@LONG
+def test_random_programs_are_recorded_in_a_browser(python):
+    """Programs with odd values are recorded as in a terminal: nothing breaks, and each one ends."""
+    draw = random.Random(1)
+    # Freeing such a list ends the interpreter, with a recorder and without.
+    values = [text for kind, text in ODD.items() if kind != "deep list"]
+    for _ in range(200 if os.environ.get("SOAK") else 4):
+        body = "\n    ".join(draw.choices(values, k=draw.randint(1, 4)))
+        source = HEAD.replace("run(seed)", "utf8_expected_len(first_byte)")
+        source += f"    x = None\n    {body}\n    return -1\n"
+        asked = {"lab": "03", "test": "test_utf8_expected_len_table", "progress": {}}
+        answer = python.ask("show", {**asked, "files": {"03": source}})
+        assert "died" not in answer, (body, answer)
+        recording = answer["result"]
+        assert recording["kind"] in ("difference", "exception"), (body, recording)
+        assert recording["opens"] < len(recording["steps"]) <= 5_000
+        assert recording["source"] == source.splitlines()
 
 
 def test_the_tests_of_lab_10_with_threads_say_that_they_need_a_checkout(driver, url, look):

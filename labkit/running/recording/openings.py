@@ -99,9 +99,10 @@ def at_result(replay: Replay, wrong: tuple[int, Call] | None, reason: str = "") 
     outermost, innermost = steps[number[-1]], _maker(steps, number[-1])
     step = steps[innermost]
     verb = "yields" if step.event == YIELD else "returns"
-    if (setting := _setter(steps, innermost)) is not None:
-        setter, attribute = setting
-        why = f"{_line(replay, steps[setter])}: {steps[setter].function} sets {attribute} to "
+    setting = _setter(steps, innermost) or _last_change(steps, innermost)
+    if setting is not None and not (wrong is not None and last < wrong[0]):
+        setter, name = setting
+        why = f"{_line(replay, steps[setter])}: {steps[setter].function} sets {name} to "
         why += f"{step.value}, which {step.function} returns, and the test fails"
         return Opening("difference", why, setter, (innermost,))
     why = f"{_line(replay, step)}: {step.function} {verb} {step.value}"
@@ -131,6 +132,26 @@ def _setter(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
          if steps[n].changes.get(name, ("", ""))[1] == step.value and steps[n].call >= 0),
         None,
     )  # fmt: skip
+
+
+def _last_change(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
+    """Return the step, in the same call, that gave a returned list its last item, and the name of
+    the list; None if the value is not a list with items, or was made by the line that returns it.
+    """
+    step = steps[number]
+    if step.event != RETURN or not step.value.startswith("[") or step.value == "[]":
+        return None
+    changes = [
+        (other.depth, n, name)
+        for n, other in enumerate(steps[:number])
+        if other.call == step.call and other.thread == step.thread
+        for name, (before, after) in other.changes.items()
+        if after == step.value and before.startswith("[")
+    ]
+    if not changes:
+        return None
+    _, setter, name = max(changes)
+    return setter, name
 
 
 def _maker(steps: Sequence[Step], number: int) -> int:
