@@ -1,5 +1,6 @@
 """The step at which a recording opens, and why: the one that shows the fault."""
 
+import ast
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -96,7 +97,7 @@ def at_result(replay: Replay, wrong: tuple[int, Call] | None, reason: str = "") 
     number = [*own[-1:], *outer[-1:], *called[-1:], *named[-1:]]
     if not number:
         return Opening("difference", "the last line that ran", len(steps) - 1)
-    outermost, innermost = steps[number[-1]], _maker(steps, number[-1])
+    outermost, innermost = steps[number[-1]], _maker(replay, number[-1])
     step = steps[innermost]
     verb = "yields" if step.event == YIELD else "returns"
     setting = _setter(steps, innermost) or _last_change(steps, innermost)
@@ -154,11 +155,12 @@ def _last_change(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
     return setter, name
 
 
-def _maker(steps: Sequence[Step], number: int) -> int:
+def _maker(replay: Replay, number: int) -> int:
     """Return the step at which a returned value was made: functions outside of it only return it,
     by a line that calls the next one.
     """
-    while number:
+    steps = replay.recorder.steps
+    while number and _only_calls(replay.source_of((steps[number].part, steps[number].line))):
         step, inner = steps[number], steps[number - 1]
         is_call = inner.depth == step.depth + 1 and inner.thread == step.thread
         if not is_call or (inner.event, inner.value) != (step.event, step.value):
@@ -259,6 +261,18 @@ def at_cost(replay: Replay, kind: str = "cost") -> Opening:
 def _last(steps: Sequence[Step], place: Place) -> int | None:
     return next((n for n in reversed(range(len(steps))) if (steps[n].part, steps[n].line) == place
                  and steps[n].event != EXCEPTION), None)  # fmt: skip
+
+
+def _only_calls(source: str) -> bool:
+    """Return whether a line only returns the value of a call."""
+    try:
+        statements = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return False
+    match statements:
+        case [ast.Return(value=ast.Call())]:
+            return True
+    return False
 
 
 def _line(replay: Replay, step: Step) -> str:

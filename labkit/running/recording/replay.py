@@ -5,6 +5,7 @@ the second run records the last of them.
 """
 
 import io
+import linecache
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
@@ -61,6 +62,7 @@ class Replay:
         running: the numbers of the last steps of functions that still run, if they did not end.
         files: the recorded files: the file under test, then the student's parts, with their
             folders.
+        filenames: their names in tracebacks.
     """
 
     trace: Trace
@@ -70,6 +72,12 @@ class Replay:
     reason: str
     running: Sequence[int]
     files: Sequence[str]
+    filenames: Sequence[str]
+
+    def source_of(self, place: Place) -> str:
+        """Return the text of a line; "" if it is unknown."""
+        part, line = place
+        return linecache.getline(self.filenames[part], line).strip()
 
     def line_in_words(self, place: Place) -> str:
         """Return a line in words; a line of a part with its file."""
@@ -96,7 +104,7 @@ def replay(case: Case, last: int | None, most: int | None = None, keep: int = MO
         trace, ended, reason = _carry_out(case, calls, recorder)
     running = [] if ended else recorder.running()
     files = ["/".join(PurePath(name).parts[-2:]) for name in case.filenames]
-    return Replay(trace, counter, recorder, ended, reason, running, files)
+    return Replay(trace, counter, recorder, ended, reason, running, files, case.filenames)
 
 
 def first_repeatable(cases: Sequence[Case]) -> Case:
