@@ -211,6 +211,8 @@ def tagged_value(call, key, value, layout):
     fits = any(isinstance(value, _KINDS[name]) for name in kinds if name != "string")
     if isinstance(value, bool):
         fits = "boolean" in kinds
+    if isinstance(value, float) and value.is_integer() and "string" not in kinds:
+        fits = fits or "integer" in kinds
     if value is None:
         fits = fits or (kinds != [] and "string" not in kinds)
     return text, value if fits else text

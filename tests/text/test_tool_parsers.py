@@ -553,6 +553,7 @@ def check_nothing_lost(style, text):
         gap = markup(style, starts=starts, inside=inside, behind=behind)
         assert explained(style, released, events, gap), (released, events)
         spelled = [json.loads(string) for string in STRING.findall(released) if is_json(string)]
+        spelled += [name for name in starts if with_references(name) in released]
         assert all(name in released or name in spelled for name in starts)
         for event in events:
             inside = isinstance(event, CallStart | ArgsDelta)

@@ -18,10 +18,11 @@ from renderers import (
 def functions(format, call="tool_call", framed=True, sample=""):
     """The style of a format with `<function=n>`, inside a tag or bare."""
     opener, closer = f"<{call}>", f"</{call}>"
+    next_calls = f"{opener}<function=", f"{opener}\n<function="
 
     def parameter(key, text, layout):
         if framed:
-            tags = ("<parameter=", "</function>")
+            tags = ("<parameter=", "</function>", *next_calls)
             bare = text.startswith(tags) or layout.random() < 0.2
             before = "\n" if text.startswith("\n") or not bare else ""
             after = "\n" if text.endswith("\n") or layout.random() < 0.8 else ""
@@ -58,13 +59,7 @@ def functions(format, call="tool_call", framed=True, sample=""):
         calls_in_prose(write),
         markers,
         markers[:2],
-        (
-            "</parameter>",
-            "\n<parameter=",
-            "\n</function>",
-            f"\n{opener}<function=",
-            f"\n{opener}\n<function=",
-        ),
+        ("</parameter>", "\n<parameter=", "\n</function>", *(f"\n{one}" for one in next_calls)),
         sample=sample,
     )
 

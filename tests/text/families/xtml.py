@@ -76,7 +76,7 @@ STYLES = {
         '<|open|>argument key="count" type="number"<|sep|>2<|close|>argument<|sep|>'
         '<|close|>call<|sep|><|open|>call tool="g" index="2"<|sep|><|close|>call<|sep|>'
         "<|close|>tools<|sep|><|close|>message<|sep|>",
-        punctuation=r'(?<=index=")\d+|(?<=type=")[a-z]+|"(?=\s|<\|sep|\Z)|<\|sep\|>',
+        punctuation=r'(?<=index=")\d+|id="c1"|(?<=type=")[a-z]+|"(?=\s|<\|sep|\Z)|<\|sep\|>',
         sections=True,
     ),
 }
