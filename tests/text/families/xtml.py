@@ -9,8 +9,8 @@ from families.elements import typed_by_tag
 
 _FRAMES = ("<|open|>response<|sep|>", "<|close|>response<|sep|>")
 _MARKERS = (
-    "<|open|>tools<|sep|>", "<|open|>call ", 'tool="', ' index="', '"<|sep|>',
-    "<|open|>argument ", 'key="', ' type="', "<|close|>argument<|sep|>", "<|close|>call<|sep|>",
+    "<|open|>tools<|sep|>", "<|open|>call ", 'tool="', 'index="', '"<|sep|>',
+    "<|open|>argument ", 'key="', 'type="', "<|close|>argument<|sep|>", "<|close|>call<|sep|>",
     "<|close|>tools<|sep|>", *_FRAMES, "<|close|>message<|sep|>",
 )  # fmt: skip
 _TOOLS, _TOOLS_END = _MARKERS[0], _MARKERS[10]
