@@ -1,4 +1,4 @@
-"""Encoding: throughput, batches, clients at once, workers (B01, B02, B03, B09, B13).
+"""Encoding: throughput, batches, clients at once, workers (B01, B02, B03, B09, B14).
 
 Python's GIL shows here: what threads gain tells which backend works outside it.
 """
@@ -170,7 +170,7 @@ class DynamicBatcher:
 
 
 def dynamic(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
-    """B13: clients whose texts are gathered into batches, against clients that just encode."""
+    """B14: clients whose texts are gathered into batches, against clients that just encode."""
     rows, span = [], 0.02 if report.quick else 0.5
     for count in (1, 4) if report.quick else (1, 4, 16, 32):
         for name, tokenizer in tokenizers.items():
@@ -182,7 +182,7 @@ def dynamic(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
                 batcher.close()
             rows.append([count, name, direct, dynamic, direct / max(dynamic, 1)])
     header = ["clients", "backend", "direct, calls/s", "batched, calls/s", "direct / batched"]
-    report.table(f"B13 encode: dynamic batches ({_WINDOW * 1000:.0f} ms, {_MOST})", header, rows)
+    report.table(f"B14 encode: dynamic batches ({_WINDOW * 1000:.0f} ms, {_MOST})", header, rows)
 
 
 def threads(report: Report, tokenizers: dict[str, Tokenizer]) -> None:

@@ -6,6 +6,7 @@ Only what is counted is judged, for that is equal on every machine; a figure nee
 import ast
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,16 @@ def test_there_is_a_row_for_every_group():
     assert [*TABLES] == [*GROUPS]
 
 
+def test_a_number_of_a_benchmark_is_in_one_module():
+    owners = {}
+    for path in sorted((ROOT / "benchmarks").glob("*.py")):
+        about = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        for number in re.findall(r"\bB\d\d\b", about):
+            owners.setdefault(number, []).append(path.name)
+    assert len(owners) > 10
+    assert {number: names for number, names in owners.items() if len(names) > 1} == {}
+
+
 def test_quick_run_leaves_whole_results(result):
     assert set(result) == KEYS
     assert result["quick"] is True
@@ -55,6 +66,8 @@ def test_quick_run_leaves_whole_results(result):
         assert all(map(math.isfinite, numbers))
     for target in result["targets"]:
         assert set(target) == {"what", "value", "limit", "met"}
+    assert all({"p50", "p90", "p95", "p99"} <= {*table["header"]} for table in result["tables"]
+               if "p50" in table["header"])  # fmt: skip
     _COUNTS.get(result["name"], lambda counts: None)(result["counts"])
 
 

@@ -350,5 +350,6 @@ def test_the_cache_of_tiktoken_itself_is_found(tmp_path):
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tiktoken", None)
     monkeypatch.delitem(sys.modules, "mini_vllm.tokenizer.backends.tiktoken")
-    with pytest.raises(ImportError, match=r"make tokenizer.*tokenizers\.txt.*; `pip install tiktoken` e"):
+    hint = r"make tokenizer.*tokenizers\.txt.*; `pip install tiktoken` elsewhere"
+    with pytest.raises(ImportError, match=hint):
         importlib.import_module("mini_vllm.tokenizer.backends.tiktoken")
