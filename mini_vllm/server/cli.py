@@ -259,7 +259,8 @@ def _parser(program: str, tokenizer: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
         usage="%(prog)s [options]",
-        description="An OpenAI-compatible server that runs the course's own text path.",
+        description="An OpenAI-compatible server that runs the course's own text path. Messages "
+        "are text only: images, audio and files are refused.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

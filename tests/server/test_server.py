@@ -508,3 +508,12 @@ def test_the_server_caches_ids_alone(server):
     tokenizer = server.service.tokenizer
     assert tokenizer.inner.encode("a").offsets is not None
     assert tokenizer.encode("a").offsets is None
+
+
+@pytest.mark.parametrize(
+    ("stop", "content"), [(None, "So <|im_end|> or <eos>."), ("<|im_end|>", "So ")]
+)
+def test_a_special_token_that_the_model_spells_is_text_which_a_stop_leaves_out(stop, content):
+    with running(Says(spells="So <|im_end|> or <eos>.")) as server:
+        [choice] = server.chat(asking("spells", stop=stop)).json()["choices"]
+    assert choice["message"]["content"] == content

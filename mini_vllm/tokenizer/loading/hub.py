@@ -50,6 +50,8 @@ def download_tokenizer_from_hf(
 ) -> Path:
     """Return the folder with a model's tokenizer files, fetching those that are missing.
 
+    Weights are never fetched, so there is no `ignore_weights`, as Dynamo's `from_hf` has.
+
     Args:
         model_id: `name` or `organisation/name`.
         cache_dir: the cache; by default HF_HUB_CACHE, which other tools also share.
