@@ -3,6 +3,7 @@
 import threading
 from unittest.mock import ANY, Mock, call
 
+import numpy
 import pytest
 from reading import LONG, Gate, on_thread
 from scenes import EOS, Scene, assert_ended, channels_of, engine_of, popped, request, submitted
@@ -322,7 +323,7 @@ def test_stats_count_choices_and_blocks():
 
 
 class Array:
-    """The part of an array of numpy or torch that counts."""
+    """The part of an array of torch, or of another library, that counts."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -331,18 +332,19 @@ class Array:
         return self.rows
 
 
-def test_a_prompt_may_be_an_array():
+@pytest.mark.parametrize("make", [Array, numpy.array])
+def test_a_prompt_may_be_an_array(make):
     engine = engine_of()
-    _, (handle,) = submitted(engine, request(prompt=Array([0x61, 0x62]), max_tokens=3))
+    _, (handle,) = submitted(engine, request(prompt=make([0x61, 0x62]), max_tokens=3))
     engine.run_until_idle()
     assert handle.result(timeout=0).texts == ["abc"]
 
 
 @pytest.mark.parametrize(
     "prompt",
-    [(), "\ud800", tuple(range(100)) * 50, None, Array([[1, 2]]),
+    [(), "\ud800", tuple(range(100)) * 50, None, Array([[1, 2]]), numpy.array([[1, 2]]),
      *[(1, wrong) for wrong in (2.5, 2.0, -1, 259, "a", None)]],
-    ids=range(11),
+    ids=range(12),
 )  # fmt: skip
 def test_a_prompt_that_cannot_run_is_refused_and_harms_nobody(prompt):
     engine = engine_of()

@@ -8,6 +8,7 @@ import os
 import pickle
 import random
 
+import numpy
 import pytest
 from chunking import cut_at, norm, sized
 from families import STYLES
@@ -551,7 +552,7 @@ class Id:
 
 
 class Array:
-    """The part of an array of numpy or torch that counts."""
+    """The part of an array of torch, or of another library, that counts."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -565,9 +566,13 @@ def test_ids_of_any_kind_are_ids_like_others(session):
     options, text = SESSIONS[session]
     options, ids = {**options, "eos_token_ids": [EOS]}, [*ids_of(text), EOS, 65]
     expected = outcome(make(**options), [ids])
-    for bursts in ([Array(ids)], [map(Id, ids)], [(Id(one),) for one in ids]):
+    array = numpy.array(ids)
+    for bursts in (
+        [Array(ids)], [array], [array.astype("uint32")[:5], array[5:]], [(one,) for one in array],
+        [map(Id, ids)], [(Id(one),) for one in ids],
+    ):  # fmt: skip
         assert outcome(make(**options), bursts) == expected
-    for wrong in (Array([ids]), Array(65)):
+    for wrong in (Array([ids]), Array(65), numpy.array([ids]), numpy.array(65)):
         with pytest.raises(ValueError, match="give one row of it"):
             make(**options).feed(wrong)
 

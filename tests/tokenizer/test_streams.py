@@ -4,6 +4,7 @@ import copy
 import pickle
 import random
 
+import numpy
 import pytest
 from prometheus_client import CollectorRegistry
 from vocabularies import KINDS, TEXTS
@@ -169,7 +170,7 @@ def test_text_that_cannot_be_encoded_leaves_the_sequence():
 
 
 class Array:
-    """The part of an array of numpy or torch that counts."""
+    """The part of an array of torch, or of another library, that counts."""
 
     def __init__(self, rows):
         self.rows = rows
@@ -210,25 +211,27 @@ def place_of(stream):
     return [getattr(stream, name, None) for name in ("held", "jail", "offsets", "token_ids")]
 
 
+@pytest.mark.parametrize("make", [Array, numpy.array])
 @pytest.mark.parametrize("kind", STREAMS)
-def test_arrays_and_bursts_are_ids_like_others(kind):
+def test_arrays_and_bursts_are_ids_like_others(kind, make):
     ids = list(REAL.encode(TEXT).ids)
     for cut in range(0, len(ids), 3):
-        plain, array = STREAMS[kind](ids[:cut]), STREAMS[kind](Array(ids[:cut]))
+        plain, array = STREAMS[kind](ids[:cut]), STREAMS[kind](make(ids[:cut]))
         single = STREAMS[kind](iter(ids[:cut]))
         texts = take(plain, ids[cut:])
-        assert take(array, Array(ids[cut:])) == texts
+        assert take(array, make(ids[cut:])) == texts
         assert [one for token_id in ids[cut:] for one in take(single, [token_id])] == texts
-    for wrong in (Array([ids]), Array(5)):
+    for wrong in (make([ids]), make(5)):
         with pytest.raises(ValueError, match="give one row of it"):
             STREAMS[kind](wrong)
         with pytest.raises(ValueError, match="give one row of it"):
             take(STREAMS[kind]([]), wrong)
 
 
+@pytest.mark.parametrize("make", [Array, numpy.array])
 @pytest.mark.parametrize("tokenizer", [REAL, ByteTokenizer(), MockTokenizer()])
-def test_decode_takes_arrays(tokenizer):
-    assert tokenizer.decode(Array([1, 2, 3])) == tokenizer.decode([1, 2, 3])
+def test_decode_takes_arrays(tokenizer, make):
+    assert tokenizer.decode(make([1, 2, 3])) == tokenizer.decode([1, 2, 3])
 
 
 def test_an_id_that_is_a_new_object_each_time_is_not_remembered_each_time():
