@@ -31,7 +31,8 @@ _MOST_MEMBERS = 8
 # From this length on, a string that a pattern keeps open may get any character of the mask.
 _LONG = 64
 _ALNUM = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
-_QUOTE, _ESCAPE, _COMMA = ord('"'), ord("\\"), ord(",")
+_DIGITS_AND_SPACES = frozenset(b"0123456789 \t\r\n")
+_QUOTE, _ESCAPE = ord('"'), ord("\\")
 # The first byte of a value, in the order of preference if no type is known.
 _FIRST = b'"1234567890tf[{n-'
 # The member of a call that has the arguments, in every format whose calls are objects.
@@ -76,11 +77,13 @@ class JsonChoice:
         self._branches: Schemas = []
         self._plans: list[bytes] = []
         self._state = "outside"
+        self._ends_in_digit = self._is_complete = False
         if self._is_json:
             self._expect_value(self._of_roots())
 
     def push(self, byte: int) -> None:
         """Read a byte of the output."""
+        self._ends_in_digit = byte in b"0123456789"
         # A plan that begins with the space before a value may go on without it.
         plans = (plan.lstrip() if plan[:1] == b" " and byte != 32 else plan for plan in self._plans)
         self._plans = [plan[1:] for plan in plans if plan[:1] == bytes([byte]) and len(plan) > 1]
@@ -108,7 +111,8 @@ class JsonChoice:
         self._plans = []
         match self._state:
             case "outside":
-                return None
+                ends = self._is_complete and mask is not None and self._eos in mask
+                return [self._eos] if ends else self._after_number(mask)
             case "done":
                 return [self._eos] if self._eos in allowed else None
             case "string" | "key":
@@ -125,6 +129,13 @@ class JsonChoice:
         if self._state == "scalar":
             options = options or pick(allowed, len(self._text))
         return options or None
+
+    def _after_number(self, mask: TokenMask | None) -> list[int] | None:
+        """Return an id that ends a number outside JSON, such as the number of a call, or None."""
+        if mask is None or not self._roots or not self._ends_in_digit:
+            return None
+        options = [token_id for token_id in mask if token_id not in _DIGITS_AND_SPACES]
+        return options[:1] or None
 
     def _in_string(self, allowed: Collection[int]) -> list[int] | None:
         if self._is_escaped:
@@ -222,7 +233,7 @@ class JsonChoice:
             self._stack[-1].size += 1
             self._state = "after"
         else:
-            self._state = "done"
+            self._state, self._is_complete = "done", True
 
     def _expect_value(self, branches: Schemas, *, space: bool = False) -> None:
         self._state, self._branches = "value", branches

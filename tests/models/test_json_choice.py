@@ -12,6 +12,9 @@ from mini_vllm.engine import Engine, FinishReason, Request
 from mini_vllm.engine.request import SamplingParams, StructuredOutputsParams
 from mini_vllm.models.ngram import load_embedded
 from mini_vllm.models.spelled import SpelledModel
+from mini_vllm.text.call_grammar import call_grammar
+from mini_vllm.text.events import ArgsDelta, CallStart
+from mini_vllm.text.tool_parsers import create_tool_parser
 from mini_vllm.tokenizer import HuggingFaceTokenizer
 
 pytest.importorskip("llguidance")
@@ -124,3 +127,29 @@ def test_json_ends_fits_its_schema_and_has_no_replacement_character(name, engine
 @pytest.mark.parametrize("engine", ENGINES)
 def test_words_are_those_of_the_prompt_and_of_the_schema(engine, wanted, text, expected):
     assert json.loads(answer(engine, wanted, text=text)) == expected
+
+
+@pytest.mark.parametrize(
+    "format", ["hermes", "mistral", "llama_json", "deepseek_v3", "kimi_k2", None]
+)
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_demanded_call_ends_and_fits_in_any_format(format, temperature):
+    chance = random.Random(7)
+    for name in ("create_event", "calculate", "book_flight", "search_files"):
+        tools = [
+            {"type": "function", "function": {"name": one, "parameters": TOOLS[one]}}
+            for one in (name, *chance.sample(["bash", "list_tables", "run_sql"], 2))
+        ]
+        read, grammar = call_grammar(format, tools)
+        wanted = StructuredOutputsParams(grammar=grammar)
+        text = answer("bytes", wanted, temperature=temperature)
+        parser = create_tool_parser(read, tools=tools)
+        calls = {}
+        for event in [*parser.feed(text), *parser.flush()]:
+            if isinstance(event, CallStart):
+                calls[event.index] = [event.name, ""]
+            elif isinstance(event, ArgsDelta):
+                calls[event.index][1] += event.text
+        assert calls, text
+        for called, arguments in calls.values():
+            jsonschema.validate(json.loads(arguments), TOOLS[called])
