@@ -311,7 +311,7 @@ def _as_function(root: Path, file: str) -> str:
 
 
 def _calls_for(node: ast.ImportFrom) -> list[str]:
-    """Return the statements, on one line, that stand for an import of an adapter."""
+    """Return the statements, on one line, that replace an import of an adapter."""
     names = [alias.name for alias in node.names]
     indent = " " * node.col_offset
     if node.module == EVENTS:
