@@ -204,9 +204,9 @@ def _imports_of_events(tree: ast.Module, shown: str) -> Iterator[ast.ImportFrom]
             continue
         if not any(module.split(".")[0] == "mini_vllm" for module in modules):
             continue
+        # A statement inside of another shares its lines.
         plain = (
             isinstance(node, ast.ImportFrom)
-            and node in tree.body
             and node.module == EVENTS
             and not any(alias.asname or alias.name == "*" for alias in node.names)
             and not any(_share_lines(node, other) for other in tree.body if other is not node)

@@ -55,7 +55,7 @@ FAILING = {
 MADE = {
     "a print": (_before("print(text)"), ""),
     "annotations as strings": (("import json\n", "from __future__ import annotations\n"
-                                "import json\n"), ""),
+                                "import json\n\n\ndef _later(x: Later): ...\n"), ""),
     "a main block": (_top("if __name__ == '__main__':\n    raise SystemExit('main')"), ""),
     "a helper with a common name": (_top("def _first(): raise ValueError"), ""),
     "an alias for the events": (_top("Event = TextDelta | ToolCall"), ""),
