@@ -61,7 +61,7 @@ MADE = {
     "an alias for the events": (_top("Event = TextDelta | ToolCall"), ""),
     "an exception": (_before("if 'boom' in text: {}[text]"), "So boom <tool_call> end"),
     "an exception inside a call": (
-        _before("if 'boom' in text: raise ValueError"),
+        _before("if 'boom' in text: raise ValueError('a\\nb')"),
         'So <tool_call>{"name": "boom", "arguments": {}}</tool_call> end',
     ),
     "recursion": (_before("if 'boom' in text: self.feed(text)"), "a boom"),

@@ -100,9 +100,11 @@ class GuardedParser:
 
     def _log(self, error: Exception) -> None:
         frame = traceback.extract_tb(error.__traceback__)[-1]
+        # An error may have any text, also one that cannot be made.
+        text = " ".join("".join(traceback.format_exception_only(error)).split())
         logging.getLogger(__name__).error(
-            "%s raised %s: %s (line %s: %s). The rest of this answer is passed on unparsed.",
-            type(self._parser).__name__, type(error).__name__, error, frame.lineno, frame.line,
+            "The parser raised %.200s (line %s: %s). The rest of the answer is passed on unparsed.",
+            text, frame.lineno, frame.line,
         )  # fmt: skip
 
     def _merged(self, events: Iterable[Any]) -> ParsedPiece:
