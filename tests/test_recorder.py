@@ -163,6 +163,18 @@ def test_a_small_terminal_shows_the_line_its_values_and_the_keys(body):
     assert lines[-1].startswith("← → line")
 
 
+def test_a_reader_who_stops_a_recording_keeps_its_steps():
+    """Ctrl+C while the code runs ends the recording, not the command."""
+    loop = "    while True:\n        n += 1\n        if n > 30_000: raise KeyboardInterrupt\n"
+    source = f"def run(n):\n{loop}"
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((), (Call("run", (1,)),), "")
+    recording = record(Case(lambda: vars(module).__getitem__, ["odd.py"], [run]), Facts())
+    assert recording.why.startswith("stopped by Ctrl+C, so that the end is missing; line ")
+    assert len(recording.steps) == MOST_STEPS
+    assert recording.steps[recording.opens].function == "run"
+
+
 def test_a_part_of_the_students_is_recorded_and_no_other_file():
     """The lines of the student's own part are steps of its file; those of a reference are not."""
     names = {"odd.py": "main", "lab-03/starter.py": "own", "lab-04/solution.py": "reference"}

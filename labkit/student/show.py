@@ -62,6 +62,9 @@ def run(args: argparse.Namespace, root: Path) -> int:
     if failing.code == pytest.ExitCode.USAGE_ERROR:
         # pytest has printed the error.
         return 2
+    if failing.code == pytest.ExitCode.INTERRUPTED:
+        print(f"{lab.label}: stopped before a test failed, so there is no failure to show.")
+        return failing.code
     if failing.result is None:
         print(_why_not(lab, failing))
         return int(failing.run is None or any(failing.run.failed()))

@@ -87,7 +87,7 @@ def screen_of(recording: Recording, number: int, height: int) -> RenderableType:
 class Fitted:
     """Renderables below each other, each with the most lines that it may take.
 
-    The last but one gets the lines that are left.
+    The part before the last gets the lines that are left.
     """
 
     def __init__(self, parts: list[tuple[RenderableType, int]], height: int) -> None:
@@ -234,7 +234,7 @@ def _values(recording: Recording, number: int, is_cut: bool) -> RenderableType:
     Args:
         recording: the recording.
         number: the number of the step.
-        is_cut: whether a value takes one line at most.
+        is_cut: whether a value takes a single line.
     """
     step = recording.steps[number]
     values = recording.values_at(number)

@@ -19,7 +19,7 @@ from labkit.running.recording.openings import (
 )
 from labkit.running.recording.recorder import MOST_STEPS
 from labkit.running.recording.recording import CallRow, Part, Recording
-from labkit.running.recording.replay import MOST_EVENTS, Case, Replay, replay
+from labkit.running.recording.replay import MOST_EVENTS, STOPPED, Case, Replay, replay
 from labkit.running.reporting.showing import printable
 from labkit.running.reporting.trace_table import last_rows
 from labkit.running.result_kind import ResultKind
@@ -112,11 +112,13 @@ def record(case: Case, facts: Facts, keep: int = MOST_STEPS) -> Recording:
     """
     replayed = replay(case, facts.last, MOST_EVENTS if facts.is_overdue else None, keep)
     opening = _opening(replayed, facts, case)
+    is_stopped = replayed.reason == STOPPED
+    why = f"{STOPPED}, so that the end is missing; {opening.why}" if is_stopped else opening.why
     counts: list[dict[int, int]] = [{} for _ in case.filenames]
     for (part, line), count in replayed.counter.lines.items():
         counts[part][line] = count
     recording = Recording(
-        opening.kind, printable(opening.why), opening.step,
+        opening.kind, printable(why), opening.step,
         objects=[str(new) for new in case.last.new],
         dropped=max(0, replayed.counter.total - len(replayed.recorder.steps)),
         steps=replayed.recorder.steps,

@@ -22,6 +22,8 @@ from labkit.running.trace import Call, Trace
 MOST_SECONDS = 15.0
 # The most processor time to see whether a case goes wrong again.
 AGAIN_SECONDS = 5.0
+# The reason if the reader ended the recording; the steps so far are kept.
+STOPPED = "stopped by Ctrl+C"
 # The most events of a case that did not end in the test.
 MOST_EVENTS = 300_000
 
@@ -97,11 +99,14 @@ def replay(case: Case, last: int | None, most: int | None = None, keep: int = MO
     calls = case.last.calls if last is None else case.last.calls[: last + 1]
     counter = recorder = Recorder(case.filenames, 0, MOST_SECONDS, most, keep)
     trace, ended, reason = _carry_out(case, calls, counter)
-    if counter.total > keep:
+    if counter.total > keep and reason != STOPPED:
         total = None if ended else counter.total
         first = counter.total - keep
         recorder = Recorder(case.filenames, first, 2 * MOST_SECONDS, total, keep)
         trace, ended, reason = _carry_out(case, calls, recorder)
+        if reason == STOPPED and not recorder.steps:
+            # The first steps are better than none.
+            recorder = counter
     running = [] if ended else recorder.running()
     files = ["/".join(PurePath(name).parts[-2:]) for name in case.filenames]
     return Replay(trace, counter, recorder, ended, reason, running, files, case.filenames)
@@ -168,4 +173,6 @@ def _carry_out(case: Case, calls: Sequence[Call], recorder: Recorder) -> tuple[T
         return trace, False, ""
     except OverdueError as error:
         return trace, False, error.reason
+    except KeyboardInterrupt:
+        return trace, False, STOPPED
     return trace, True, ""
