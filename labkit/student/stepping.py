@@ -70,8 +70,8 @@ def heading(recording: Recording, *, is_short: bool = False) -> RenderableType:
 def screen_of(recording: Recording, number: int, height: int) -> RenderableType:
     """Return a step as it fits a terminal of so many lines.
 
-    In a small terminal, the calls and the code around the current ones make room first, then the
-    rule and the values are cut.
+    In a small terminal, fewer calls and fewer lines of code are shown first; then the rule and the
+    values are cut.
     """
     is_small = height < _SMALL
     rows, lines = (_FEWEST_CALLS, _FEWEST_LINES) if is_small else (_ROWS_OF_CALLS, _LINES_OF_CODE)
