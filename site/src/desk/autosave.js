@@ -63,9 +63,11 @@ export class Autosave {
   /** Another tab has stored a lab. */
   async onForeign(number) {
     if (number !== this.#number) return;
-    if (this.#isChanged || this.#saving) return; // Saving will tell of the conflict.
-    const theirs = await this.#keeping.code(number);
-    if (theirs === null || theirs === this.#desk.text) return;
+    // Where the reader has typed, or does while the answer comes, saving will tell of the conflict.
+    const isIdle = () => !this.#isChanged && !this.#saving;
+    if (!isIdle()) return;
+    const theirs = await this.#keeping.code(number, isIdle);
+    if (!isIdle() || theirs === null || theirs === this.#desk.text) return;
     this.#take(theirs);
     this.#desk.say("Another tab changed this lab; its version is now shown here. Undo restores yours.");
   }

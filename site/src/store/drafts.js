@@ -33,12 +33,22 @@ export class Drafts {
 
   /** Remove this page's draft of a lab. */
   drop(lab) {
-    this.remove({ lab, by: this.by });
+    this.#storage?.removeItem(key({ lab, by: this.by }));
   }
 
-  /** @param {Pick<Draft, "lab" | "by">} draft */
+  /**
+   * Remove the draft of another page, unless that page lives and has written a later one.
+   *
+   * @param {Draft} draft
+   */
   remove(draft) {
-    this.#storage?.removeItem(key(draft));
+    const now = JSON.parse(this.#storage.getItem(key(draft)));
+    if (now?.count === draft.count) this.#storage.removeItem(key(draft));
+  }
+
+  /** Hear when another page writes a draft. */
+  onForeign(listener) {
+    addEventListener("storage", ({ key, newValue }) => key?.startsWith(PREFIX) && newValue && listener());
   }
 
   /**

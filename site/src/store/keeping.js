@@ -7,6 +7,8 @@ import { CODE, finished, openCourse, PROGRESS, readProgress, settled } from "./d
 import { Drafts } from "./drafts.js";
 
 const CHANNEL = "course-keeping";
+/** A page that lives has stored its draft by then. */
+const PATIENCE_MS = 1000;
 
 /** Another tab has saved this lab since this one read it. */
 export class ConflictError extends Error {
@@ -42,7 +44,15 @@ export class Keeping {
       this.#database = null;
       this.fault = reason(error);
     }
-    for (const draft of this.#drafts.others()) await this.#recover(draft);
+    await this.#recoverAll();
+    // A page that dies after its last word leaves the draft to the pages that live.
+    let later = null;
+    this.#drafts.onForeign(() => {
+      clearTimeout(later);
+      later = setTimeout(async () => {
+        for (const lab of await this.#recoverAll()) onForeign(lab);
+      }, PATIENCE_MS);
+    });
   }
 
   /** Write a change of a lab's code at once; `saveCode` then stores it. */
@@ -68,11 +78,17 @@ export class Keeping {
     return draft.text;
   }
 
-  /** The code of a lab as it is kept, or null. */
-  async code(lab) {
+  /**
+   * The code of a lab as it is kept, or null.
+   *
+   * @param {string} lab
+   * @param {() => boolean} [isShown] whether the page will show the code, asked when it is here; what
+   *   a page has not shown it cannot save over
+   */
+  async code(lab, isShown = () => true) {
     if (!this.#database) return this.#code.get(lab) ?? null;
     const entry = await settled(this.#read(CODE).get(lab));
-    this.#seen.set(lab, entry?.version ?? 0);
+    if (isShown()) this.#seen.set(lab, entry?.version ?? 0);
     return entry?.text ?? null;
   }
 
@@ -139,10 +155,21 @@ export class Keeping {
     });
   }
 
-  /** Store a draft that continues what is stored. */
+  /** Store the drafts of other pages; return the labs that this changed. */
+  async #recoverAll() {
+    const labs = new Set();
+    for (const draft of this.#drafts.others()) {
+      if (await this.#recover(draft)) labs.add(draft.lab);
+    }
+    for (const lab of labs) this.#channel?.postMessage({ lab });
+    return labs;
+  }
+
+  /** Store a draft that continues what is stored; return whether that changed it. */
   async #recover(draft) {
     const { lab, text, by, count } = draft;
     let isConflict = false;
+    let isNew = false;
     const isStored = await this.#write(CODE, (store) => {
       const request = store.get(lab);
       request.onsuccess = () => {
@@ -150,11 +177,13 @@ export class Keeping {
         const isOwn = now?.by === by;
         if (now?.text === text || (isOwn && count <= now.count)) return;
         isConflict = !isOwn && (now?.version ?? 0) !== draft.version;
-        if (!isConflict) store.put({ text, version: (now?.version ?? 0) + 1, by, count }, lab);
+        isNew = !isConflict;
+        if (isNew) store.put({ text, version: (now?.version ?? 0) + 1, by, count }, lab);
       };
     });
     if (isStored && !isConflict) this.#drafts.remove(draft);
     if (!isStored) this.#code.set(lab, text);
+    return isStored && isNew;
   }
 
   #read(name) {
