@@ -6,7 +6,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { loadPyodide } from "pyodide";
-import { boot, PLACES } from "./src/runs/boot.js";
+import { install, PLACES } from "./src/runs/boot.js";
 
 const LIBRARY = "python_stdlib.zip";
 
@@ -14,7 +14,7 @@ async function main(folder) {
   const archives = {};
   for (const name of Object.keys(PLACES)) archives[name] = await read(join(folder, name));
   const python = await loadPyodide();
-  await boot(python, archives, { hear: () => {}, interrupts: null });
+  await install(python, archives);
   const program = await readFile(new URL("compile.py", import.meta.url), "utf8");
   const addBytecode = python.runPython(`${program}\nadd_bytecode`);
 

@@ -1,7 +1,7 @@
 """The verbs of the page's Python: each is a function from JSON to JSON.
 
-`worker.js` calls `begin` once, and then one verb. A run changes the files of the course around it,
-so the page has a fresh interpreter for each. An error of the reader is returned as
+`worker.js` calls `prepare`, or restores the memory after it; then `begin`, and then one verb. A run
+changes the files of the course around it, so the page has a fresh interpreter for each. An error of the reader is returned as
 `{"error": words}`; an exception is an error of the course.
 
 Before its result a verb sends the page events: `{"event": "test", "name", "passed"}` at the end of
@@ -36,6 +36,14 @@ Verb = Callable[[str], str]
 _tell: list[Tell] = []
 
 
+def prepare() -> None:
+    """Import the modules of a run. A page keeps the memory after this for its next interpreters."""
+    os.environ["LAB_IMPL"] = "starter"
+    from labkit.browser import running
+
+    running.prepare()
+
+
 def begin(tell: Callable[[str], object], interrupts: bool) -> None:
     """Make this interpreter ready for one verb.
 
@@ -45,10 +53,6 @@ def begin(tell: Callable[[str], object], interrupts: bool) -> None:
     """
     _tell[:] = [lambda event: tell(json.dumps(event))]
     platform.set_page(platform.Page(_tell[0], interrupts=interrupts))
-    os.environ["LAB_IMPL"] = "starter"
-    from labkit.browser.running import prepare
-
-    prepare()
     platform.guard_stack()
 
 

@@ -1,10 +1,10 @@
 // Python: one interpreter in a worker of its own, for one run or one strip.
 //
-// Page -> worker: {boot: {base, interrupts}} and {module} once, then {id, verb, argument}.
+// Page -> worker: {boot: {base, interrupts, snapshot}} and {module} once, then {id, verb, argument}.
 // Worker -> page: {id, result} | {id, error, died} | {event: "boot", done, total, what} |
-// {event: "broken", message}, and the events that labkit/browser/verbs.py describes.
+// {event: "snapshot", snapshot} | {event: "broken", message}, and the events that labkit/browser/verbs.py describes.
 
-import { boot, PLACES } from "./runs/boot.js";
+import { begin, install, makeRoom, PLACES, restoreFiles, takeSnapshot } from "./runs/boot.js";
 
 let verbs = null;
 
@@ -22,8 +22,8 @@ async function download(url) {
 let takeModule;
 const compiled = new Promise((resolve) => (takeModule = resolve));
 
-/** Let Pyodide use the page's module instead of fetching and compiling its own. */
-function hand(name) {
+/** Let Pyodide use the page's module instead of its own, with the memory that a snapshot needs. */
+function hand(name, snapshot) {
   const { fetch } = self;
   self.fetch = (resource, options) => {
     const isPython = String(resource?.url ?? resource).endsWith(name);
@@ -32,18 +32,29 @@ function hand(name) {
   WebAssembly.instantiateStreaming = async (_, imports) => {
     const module = await compiled;
     say("Starting Python", 0);
-    return { module, instance: await WebAssembly.instantiate(module, imports) };
+    const instance = await WebAssembly.instantiate(module, imports);
+    makeRoom(instance, snapshot);
+    return { module, instance };
   };
 }
 
-async function begin({ base, interrupts }) {
+async function start({ base, interrupts, snapshot }) {
   const folder = new URL("pyodide/", base);
+  const options = { indexURL: folder.href };
   const archives = {};
-  for (const name of Object.keys(PLACES)) archives[name] = download(new URL(name, base));
-  hand("pyodide.asm.wasm");
+  if (snapshot) options._loadSnapshot = snapshot.memory.arrayBuffer();
+  else options._makeSnapshot = true;
+  for (const name of snapshot ? [] : Object.keys(PLACES)) archives[name] = download(new URL(name, base));
+  hand("pyodide.asm.wasm", snapshot);
   const { loadPyodide } = await import(new URL("pyodide.mjs", folder).href);
-  const python = await loadPyodide({ indexURL: folder.href });
-  verbs = await boot(python, archives, { hear: postMessage, interrupts }, say);
+  const python = await loadPyodide(options);
+  if (snapshot) {
+    await restoreFiles(python, snapshot);
+  } else {
+    await install(python, archives, say);
+    postMessage({ event: "snapshot", snapshot: takeSnapshot(python) });
+  }
+  verbs = begin(python, { hear: postMessage, interrupts });
   say("Ready", 4);
 }
 
@@ -66,7 +77,7 @@ self.onmessage = async ({ data }) => {
     takeModule(data.module);
     return;
   }
-  if (data.boot) booted = begin(data.boot);
+  if (data.boot) booted = start(data.boot);
   try {
     await booted;
   } catch (error) {

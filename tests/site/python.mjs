@@ -11,7 +11,7 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { boot, PLACES } from "../../site/src/runs/boot.js";
+import { begin, install, makeRoom, PLACES, restoreFiles, takeSnapshot } from "../../site/src/runs/boot.js";
 
 const [pyodide, bench, ...options] = process.argv.slice(2);
 /** In a worker of Chromium V8 uses 500 kB of stack; of what it is given here, node keeps 192 kB. */
@@ -24,15 +24,29 @@ function used() {
 }
 
 async function work() {
-  const { pyodide, bench, interrupts } = workerData;
+  const { pyodide, bench, interrupts, snapshot } = workerData;
   const { loadPyodide } = await import(pathToFileURL(`${pyodide}/pyodide.mjs`).href);
   const stdLibURL = `${bench}/pyodide/python_stdlib.zip`;
   const quiet = () => {};
-  const python = await loadPyodide({ stdLibURL, stdin: () => null, stdout: quiet, stderr: quiet });
-  const archives = {};
-  for (const name of Object.keys(PLACES)) archives[name] = new Uint8Array(readFileSync(`${bench}/${name}`));
+  const streams = { stdin: () => null, stdout: quiet, stderr: quiet };
+  const memory = snapshot ? { _loadSnapshot: snapshot.memory.arrayBuffer() } : { _makeSnapshot: true };
+  const { instantiate } = WebAssembly;
+  WebAssembly.instantiate = async (...source) => {
+    const result = await instantiate(...source);
+    makeRoom(result.instance ?? result, snapshot);
+    return result;
+  };
+  const python = await loadPyodide({ stdLibURL, ...streams, ...memory });
   const hear = (event) => parentPort.postMessage(event);
-  const verbs = await boot(python, archives, { hear, interrupts });
+  if (snapshot) {
+    await restoreFiles(python, snapshot);
+  } else {
+    const archives = {};
+    for (const name of Object.keys(PLACES)) archives[name] = new Uint8Array(readFileSync(`${bench}/${name}`));
+    await install(python, archives);
+    parentPort.postMessage({ snapshot: takeSnapshot(python) });
+  }
+  const verbs = begin(python, { hear, interrupts });
   parentPort.on("message", ({ verb, argument }) => {
     const began = performance.now();
     const ended = () => ({ seconds: (performance.now() - began) / 1000 });
@@ -45,6 +59,9 @@ async function work() {
   parentPort.postMessage({ ready: true });
 }
 
+/** The first interpreter, when it had the course; later ones begin from it, as those of a page do. */
+let snapshot = null;
+
 /** The page's side of one worker. */
 class Page {
   constructor() {
@@ -52,7 +69,7 @@ class Page {
     this.interrupts = options.includes("--no-interrupts") ? null : new SharedArrayBuffer(1);
     this.buffer = this.interrupts && new Uint8Array(this.interrupts);
     this.worker = new Worker(new URL(import.meta.url), {
-      workerData: { pyodide, bench, interrupts: this.interrupts },
+      workerData: { pyodide, bench, interrupts: this.interrupts, snapshot },
       resourceLimits: { stackSizeMb: STACK_MB },
     });
     this.timers = { limit: null, watch: null };
@@ -80,7 +97,8 @@ class Page {
   }
 
   #hear(data) {
-    if (data.ready) this.isReady((performance.now() - this.began) / 1000);
+    if (data.snapshot) snapshot = data.snapshot;
+    else if (data.ready) this.isReady((performance.now() - this.began) / 1000);
     else if (data.event === "limit") this.#limit(data);
     else if (data.event === "watch") this.#watch(data);
     else if (data.event) this.events.push(data);

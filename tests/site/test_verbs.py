@@ -34,6 +34,7 @@ PROGRAM = """
 import json, sys
 import labkit.browser.verbs as verbs
 events = []
+verbs.prepare()
 verbs.begin(events.append, False)
 for verb, argument in json.load(sys.stdin):
     print(getattr(verbs, verb)(argument))

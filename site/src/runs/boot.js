@@ -9,6 +9,12 @@ import os, sys
 sys.path[:0] = ["${COURSE}", "${COURSE}/.python"]
 os.chdir("${COURSE}")
 import labkit.browser.verbs
+labkit.browser.verbs.prepare()
+`;
+const VERBS = `
+import os
+os.chdir("${COURSE}")
+import labkit.browser.verbs
 labkit.browser.verbs
 `;
 
@@ -34,22 +40,88 @@ function limitMemory(flag) {
 }
 
 /**
+ * Unpack and import the course: most of the time of a start goes there.
+ *
  * @param {object} python from loadPyodide
  * @param {Record<string, ArrayBuffer | Uint8Array | Promise<ArrayBuffer>>} archives
- * @param {object} page
- * @param {(event: object) => void} page.hear gets what verbs tell
- * @param {SharedArrayBuffer | null} page.interrupts where the page writes a signal's number
  * @param {(what: string, done: number) => void} [say] is told how far it is
- * @returns {Promise<Record<string, (asked: string) => string>>} `labkit.browser.verbs`
  */
-export async function boot(python, archives, { hear, interrupts }, say = () => {}) {
+export async function install(python, archives, say = () => {}) {
   say("Unpacking the course", 1);
   for (const [name, place] of Object.entries(PLACES)) {
     python.FS.mkdirTree(place);
     python.unpackArchive(await archives[name], "zip", { extractDir: place });
   }
   say("Importing pytest and the course", 2);
-  const verbs = python.runPython(IMPORTS);
+  python.runPython(IMPORTS);
+}
+
+/**
+ * @typedef {object} Snapshot an interpreter after `install`, from which others begin in a quarter of the time
+ * @property {Blob} memory
+ * @property {Blob} bytes of all files of the course, one after another
+ * @property {[path: string, size: number][]} files
+ */
+
+/**
+ * Take a snapshot, before the interpreter knows anything of its page.
+ *
+ * @param {object} python from loadPyodide, with `_makeSnapshot`
+ * @returns {Snapshot}
+ */
+export function takeSnapshot({ FS, makeMemorySnapshot }) {
+  const files = [];
+  const bytes = [];
+  const visit = (folder) => {
+    for (const name of FS.readdir(folder).filter((name) => name !== "." && name !== "..")) {
+      const path = `${folder}/${name}`;
+      if (FS.isDir(FS.stat(path).mode)) {
+        visit(path);
+      } else {
+        const data = FS.readFile(path);
+        files.push([path, data.length]);
+        bytes.push(data);
+      }
+    }
+  };
+  visit(COURSE);
+  return { memory: new Blob([makeMemorySnapshot()]), bytes: new Blob(bytes), files };
+}
+
+/** Give an instance of Pyodide, right after its start, the memory that a snapshot needs. */
+export function makeRoom({ exports: { memory } }, snapshot) {
+  const missing = (snapshot?.memory.size ?? 0) - memory.buffer.byteLength;
+  if (missing > 0) memory.grow(Math.ceil(missing / PAGE_BYTES));
+}
+
+/**
+ * Begin from a snapshot; its files are written here, its memory is an option of loadPyodide.
+ *
+ * @param {object} python from loadPyodide, with `_loadSnapshot`
+ * @param {Snapshot} snapshot
+ */
+export async function restoreFiles({ FS }, { bytes, files }) {
+  const all = new Uint8Array(await bytes.arrayBuffer());
+  const folders = new Set(files.map(([path]) => path.slice(0, path.lastIndexOf("/"))));
+  for (const folder of folders) FS.mkdirTree(folder);
+  let start = 0;
+  for (const [path, size] of files) {
+    FS.writeFile(path, all.subarray(start, start + size), { canOwn: true });
+    start += size;
+  }
+}
+
+/**
+ * Make an interpreter with the course ready for one verb.
+ *
+ * @param {object} python from loadPyodide
+ * @param {object} page
+ * @param {(event: object) => void} page.hear gets what verbs tell
+ * @param {SharedArrayBuffer | null} page.interrupts where the page writes a signal's number
+ * @returns {Record<string, (asked: string) => string>} `labkit.browser.verbs`
+ */
+export function begin(python, { hear, interrupts }) {
+  const verbs = python.runPython(VERBS);
   limitMemory(verbs.platform.READERS_CODE_RUNS.getBuffer("u8").data.byteOffset);
   verbs.begin((text) => hear(JSON.parse(text)), interrupts !== null);
   if (interrupts) python.setInterruptBuffer(new Uint8Array(interrupts));

@@ -29,6 +29,8 @@ export class CallError extends Error {
 /** The compiled Python, shared by all workers of this page, and what is told while it loads. */
 let compiling = null;
 const watchers = new Set();
+/** What the first interpreter of this page was when it had the course; later ones begin from it. */
+let snapshot = null;
 
 /** Fetch and compile Python once; `watch` hears how many bytes of how many are here. */
 async function compile(base) {
@@ -119,7 +121,7 @@ export class Interpreter {
     try {
       compiling ??= compile(base);
       const interrupts = this.#interrupts?.buffer ?? null;
-      this.#worker.postMessage({ boot: { base: String(base), interrupts } });
+      this.#worker.postMessage({ boot: { base: String(base), interrupts, snapshot } });
       this.#worker.postMessage({ module: await compiling });
     } catch (error) {
       compiling = null;
@@ -140,7 +142,10 @@ export class Interpreter {
       if (data.done < data.total) return;
       this.#isReady = true;
       this.#settle.resolve();
+    } else if (data.event === "snapshot") {
+      snapshot = data.snapshot;
     } else if (data.event === "broken") {
+      snapshot = null;
       this.#broken(data.message);
     } else if (data.event === "limit") {
       this.#limitTo(data.seconds, data.again);
@@ -215,7 +220,7 @@ export class Interpreter {
   }
 }
 
-/** The interpreters of a page. Each call gets a fresh one; the next is begun when it is over. */
+/** The interpreters of a page. Each call gets a fresh one; the next begins with a run's first test. */
 export class Interpreters {
   #base;
   #onBoot;
@@ -249,9 +254,14 @@ export class Interpreters {
     this.#spare = null;
     const stop = () => mine.end();
     let isBroken = false;
+    const hearAndPrepare = (event) => {
+      hear?.(event);
+      // From a snapshot the next one begins so soon that a run that follows at once need not wait.
+      if (event.event === "test") this.prepare().catch(() => {});
+    };
     signal?.addEventListener("abort", stop);
     try {
-      return await mine.call(verb, argument, hear);
+      return await mine.call(verb, argument, hearAndPrepare);
     } catch (error) {
       isBroken = error.kind === "broken";
       throw error;
