@@ -1,6 +1,7 @@
 """Run groups of benchmarks, each in a process of its own: `python -m benchmarks [NAME ...]`.
 
-First of all, `lab_start` prints how long the labs take to start. Results of the others go to
+First of all, `lab_start` prints how long the labs take to start, and last of all `site` how long
+Python takes on a page, if `make site` has built the site. Results of the others go to
 `benchmarks/out/`; `python -m benchmarks.report` makes a page of them. Only peers that are installed
 take part; `make oracles` installs them.
 """
@@ -17,8 +18,8 @@ GROUPS = (
     "pipeline",
     "engine", "server", "grading",
 )  # fmt: skip
-# It prints a table, and is no part of that page.
-NAMES = ("lab_start", *GROUPS)
+# The first and the last print a table, and are no part of that page.
+NAMES = ("lab_start", *GROUPS, "site")
 
 
 def main() -> int:

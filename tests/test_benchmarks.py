@@ -186,7 +186,7 @@ def test_help_says_what_it_does(name):
 
 
 def test_an_unknown_group_is_named():
-    said = f"no such group: decod; there are lab_start, {', '.join(GROUPS)}\n"
+    said = f"no such group: decod; there are lab_start, {', '.join(GROUPS)}, site\n"
     assert run("benchmarks", "decod", code=2) == said
 
 
