@@ -1,8 +1,8 @@
 """The verbs of the page's Python: each is a function from JSON to JSON.
 
 `worker.js` calls `prepare`, or restores the memory after it; then `begin`, and then one verb. A run
-changes the files of the course around it, so the page has a fresh interpreter for each. An error of the reader is returned as
-`{"error": words}`; an exception is an error of the course.
+changes the files of the course around it, so the page has a fresh interpreter for each. An error of
+the reader is returned as `{"error": words}`; an exception is an error of the course.
 
 Before its result a verb sends the page events: `{"event": "test", "name", "passed"}` at the end of
 a test; `{"event": "print", "name", "text"}` with its output; and the events of time limits of
