@@ -122,7 +122,7 @@ class Server:
         self, main: str, sources: Any, parts: Any, elsewhere: Any, given: Any, code: bytes
     ) -> list[Any]:
         """Import a submission; answer why the import failed, or None."""
-        self._sources = main, sources, parts, elsewhere, given, are_checked
+        self._sources = main, sources, parts, elsewhere, given, code
         course = Given(*given)
         self._modules = Modules(main, sources, parts, elsewhere, course, self._ask_part, code)
         self._parts = Parts(self._modules.resolve, parts)

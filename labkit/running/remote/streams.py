@@ -22,8 +22,8 @@ class Streams:
         text: of the last stream.
         ends: by the method of the last call with arguments, the calls without arguments after it.
         single: by method, whether it was called once in its last stream.
-        other_cuts: how often pieces were not as long as the first one.
-        other_ends: how often a stream did not end as the one before.
+        other_cuts: how often a piece was not as long as the first piece.
+        other_ends: how often a stream did not end as the previous stream.
     """
 
     text: str = ""

@@ -220,7 +220,7 @@ export class Interpreter {
   }
 }
 
-/** The interpreters of a page. Each call gets a fresh one; the next begins with a run's first test. */
+/** The interpreters of a page. Each call gets a fresh one; the next is begun when it is over. */
 export class Interpreters {
   #base;
   #onBoot;
@@ -254,14 +254,9 @@ export class Interpreters {
     this.#spare = null;
     const stop = () => mine.end();
     let isBroken = false;
-    const hearAndPrepare = (event) => {
-      hear?.(event);
-      // From a snapshot the next one begins so soon that a run that follows at once need not wait.
-      if (event.event === "test") this.prepare().catch(() => {});
-    };
     signal?.addEventListener("abort", stop);
     try {
-      return await mine.call(verb, argument, hearAndPrepare);
+      return await mine.call(verb, argument, hear);
     } catch (error) {
       isBroken = error.kind === "broken";
       throw error;
