@@ -66,6 +66,14 @@ def said_there(python, lab, chosen):
     return report["verdicts"], report["score"], looks_like
 
 
+def forgive_late(here, there):
+    """Let both sides fail alike where one ended slow code: when it does depends on the machine's load."""
+    for name, kind in here.items():
+        both = {kind, there.get(name)}
+        if "timeout" in both and "passed" not in both:
+            here[name] = there[name] = "timeout"
+
+
 @LONG
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("number", BY_NUMBER)
@@ -73,6 +81,8 @@ def test_every_reference_starter_bug_and_attempt_says_the_same(python, number, t
     lab, different = BY_NUMBER[number], {}
     for chosen in implementations(lab, tmp_path):
         there, here = said_there(python, lab, chosen), said_here(lab, chosen)
+        if chosen.startswith(str(tmp_path)):
+            forgive_late(here[0], there[0])
         if there != here:
             kinds = {name: (there[0].get(name), kind) for name, kind in here[0].items()
                      if there[0].get(name) != kind}  # fmt: skip

@@ -35,7 +35,7 @@ _FRONT_END = "site"
 _SOURCES = (
     "*.md", "LICENSE", "Makefile", "conftest.py", "pyproject.toml", "requirements/*.txt",
     "benchmarks/*", "benchmarks/*/*.py", "labkit/**/*", "mini_vllm/**/*", "phase-*/**/*",
-    "upstream/*", "tests/mutants/*", f"{_FRONT_END}/*", f"{_FRONT_END}/src/*",
+    "upstream/*", "upstream/*/*.py", "tests/mutants/*", f"{_FRONT_END}/*", f"{_FRONT_END}/src/**/*",
 )  # fmt: skip
 # The tests of a class share a page, and each process has a browser.
 _PROCESSES = ("-p", "xdist.plugin", "-n", "auto", "--maxprocesses", "4", "--dist", "loadscope")
