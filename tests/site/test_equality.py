@@ -67,7 +67,7 @@ def said_there(python, lab, chosen):
 
 
 def forgive_late(here, there):
-    """Let both sides fail alike where one ended slow code: when it does depends on the machine's load."""
+    """Let both sides fail alike where one ended slow code: when depends on the load."""
     for name, kind in here.items():
         both = {kind, there.get(name)}
         if "timeout" in both and "passed" not in both:
