@@ -79,7 +79,7 @@ def test_its_program(installed, arguments, code, said):
 @pytest.mark.parametrize(
     ("arguments", "missing", "said"),
     [
-        (["serve"], "starlette", "needs starlette: `make serve`.*mini-vllm-labs.serve"),
+        (["serve"], "starlette", r"needs starlette: `make serve`.*\[serve\]"),
         (["tokenizer", "gpt-4"], "tiktoken", "needs the tiktoken package: `make tokenizer`"),
         (["serve", "--tokenizer", "gpt-4"], "tiktoken", "--tokenizer gpt-4: .*`make tokenizer`"),
     ],

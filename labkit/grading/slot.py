@@ -101,8 +101,10 @@ class Slot:
         if failure is not None:
             raise InfrastructureError(f"a worker cannot be started: {failure}")
 
-    def attempt(self, submission: Submission, assignment: Assignment, work: Work = grade) -> Any:
-        """Return the grade of a submission, another result of the work, or the grader's failure.
+    def attempt(
+        self, submission: Submission, assignment: Assignment, work: Work | None = None
+    ) -> Any:
+        """Return the grade of a submission, or another work's result, or the grader's failure.
 
         Raises:
             CourseError: a file of the course is at fault.
@@ -110,7 +112,7 @@ class Slot:
         """
         try:
             with _allowance():
-                return work(submission, assignment, self.sandbox)
+                return (work or grade)(submission, assignment, self.sandbox)
         except (Stopped, CourseError):
             raise
         except BaseException as error:
