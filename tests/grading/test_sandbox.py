@@ -281,15 +281,20 @@ def test_a_worker_that_does_not_start_is_nobodys_fault(monkeypatch):
         sandbox.start()
 
 
+def packages_of(file):
+    return [f"{folder}/__init__.py" for folder in Path(file).parents[:-1]]
+
+
 def test_a_worker_imports_its_own_few_files_and_nothing_else_of_ours(ask):
     modules = "[module.__file__ for name, module in __import__('sys').modules.items()"
     ours = ask(f"{modules} if name.split('.')[0] in ('labkit', 'mini_vllm')]")
-    files = worker_files()
-    packages = {f"{folder}/__init__.py" for file in files for folder in Path(file).parents[:-1]}
-    # A worker imports the recorder, and packages of its files, only when it records.
-    later = {f"/grader/{name}" for name in [*imported_modules(RECORDER, ROOT), *packages]}
-    all_files = {f"/grader/{name}" for name in [*files, *packages]}
-    assert all_files - later <= {*ours} <= all_files
+    all_files, recorder = (
+        {f"/grader/{name}" for file in files for name in [file, *packages_of(file)]}
+        for files in (worker_files(), imported_modules(RECORDER, ROOT))
+    )
+    # A worker imports the recorder only when it records.
+    assert all_files - recorder <= {*ours} <= all_files
+    assert not [name for name in ours if "/recording/" in name]
     names = ask("[*vars(__import__('mini_vllm.text').text)]")
     assert [name for name in names if not name.startswith("__")] == ["events"]
 
