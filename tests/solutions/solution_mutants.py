@@ -15,7 +15,6 @@ The solution of a hunt is a list of tests, and left out: its score is what it no
 import argparse
 import ast
 import builtins
-import copy
 import os
 import sys
 import tomllib
@@ -77,7 +76,7 @@ def mutants_of(source: str) -> Iterator[Mutant]:
             old = _code(node)
             setattr(node, field, value)
             change = after or f"{old} -> {_code(node)}"
-            text = ast.unparse(ast.fix_missing_locations(copy.deepcopy(tree)))
+            text = ast.unparse(tree)
             setattr(node, field, before)
             name = f"{place}: {change}"
             names[name] += 1
