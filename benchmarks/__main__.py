@@ -4,12 +4,19 @@ First of all, `lab_start` prints how long the labs take to start, and last of al
 Python takes on a page, if `make site` has built the site. Results of the others go to
 `benchmarks/out/`; `python -m benchmarks.report` makes a page of them. Only peers that are installed
 take part; `make oracles` installs them.
+
+At the end one table has every aim of the groups that ran: the ratio to the peer, and whether it is
+met.
 """
 
 import argparse
+import json
 import subprocess
 import sys
+from collections.abc import Iterable
 
+from benchmarks import aims
+from benchmarks.harness import print_table, result_path
 from benchmarks.peers.detokenizers import HAS_VLLM, ROOT
 from benchmarks.peers.mistral import HAS_MISTRAL
 
@@ -38,9 +45,22 @@ def main() -> int:
     names = args.groups or NAMES
     for number, name in enumerate(names, start=1):
         print(f"\n[{number}/{len(names)}] {name}", flush=True)
+        # A group that fails must not leave the results of an earlier run.
+        result_path(name, quick=args.quick).unlink(missing_ok=True)
         command = [sys.executable, "-m", f"benchmarks.{name}", *["--quick"] * args.quick]
         failed |= subprocess.run(command, cwd=ROOT, check=False).returncode
+    _print_aims(names, quick=args.quick)
     return 1 if failed else 0
+
+
+def _print_aims(names: Iterable[str], *, quick: bool) -> None:
+    """Print the table of the groups that left results; a quick run proves nothing."""
+    paths = [result_path(name, quick=quick) for name in names]
+    results = [json.loads(path.read_text("utf-8")) for path in paths if path.is_file()]
+    if rows := aims.rows(results):
+        print(f"\n{aims.ABOUT}")
+        title = "Aims (a quick run: the figures mean nothing)" if quick else "Aims"
+        print_table(title, aims.HEADER, rows)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from benchmarks.aims import at_least, at_most
 from benchmarks.backends import backends, some_ids
 from benchmarks.encode import efficiency, many_times
 from benchmarks.harness import Report, Work, main
@@ -25,9 +26,9 @@ from mini_vllm.tokenizer import (
 from mini_vllm.tokenizer.streams.factory import AnyDecodeStream
 
 CHARACTERS = {"ASCII": "a", "two bytes": "é", "three bytes": "中", "four bytes": "🚀"}
-LEAST_PER_SECOND = 100_000
-MOST_MICROSECONDS = 10
-MOST_OF_FIRST = 1.5
+SPEED = at_least("B05 ids a second, from pieces", "", 100_000)
+FLAT = at_most("B05 last tenth of a stream / peer", "first tenth", 1.5)
+LATENCY = at_most("B06 median of a step, microseconds", "", 10)
 STREAMS = 16
 
 
@@ -99,8 +100,8 @@ def sustained(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
             speed, flat = count / sum(tenths), tenths[-1] / tenths[0]
             rows.append([name, way, speed, flat])
             if way == "A":
-                report.at_least(f"B05 {name}, A: ids a second", speed, LEAST_PER_SECOND)
-                report.at_most(f"B05 {name}, A: last tenth / first", flat, MOST_OF_FIRST)
+                report.judge(SPEED, speed, name)
+                report.judge(FLAT, flat, name)
     header = ["backend", "way", "ids/s", "last tenth / first tenth"]
     report.table(f"B05 decode: {count:,} ids in one stream", header, rows)
 
@@ -132,7 +133,7 @@ def latency(report: Report, tokenizers: dict[str, Tokenizer]) -> None:
             row = _percentiles(run, itertools.islice(itertools.cycle(arguments), samples))
             rows.append([name, call, *row])
             if call.startswith("step"):
-                report.at_most(f"B06 {name}, {call}: median us", row[0], MOST_MICROSECONDS)
+                report.judge(LATENCY, row[0], f"{name}, {call}")
     header = ["backend", "call", "p50", "p90", "p95", "p99", "max"]
     report.table("B06 latency (microseconds)", header, rows)
 

@@ -11,20 +11,26 @@ vLLM uses Fast, around HF's stream, for Hugging Face's tokenizers, and Slow for 
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.aims import at_least, at_most
 from benchmarks.contenders import FAST, FLOOR, HF, OURS, SLOW, Contender, check, contenders
 from benchmarks.harness import Report, Work, alone, interleaved, main
 from benchmarks.materials import texts, vocabularies
 
 STREAMS = 256
 BURST = 4
-# The least ratio to each peer, for each way to run.
-LEAST = {
+_LEAST = {
     "interleaved": {HF: 4, FAST: 9, SLOW: 25},
     "alone": {HF: 8},
-    "bursts of 4": {HF: 3, FAST: 7},
+    f"bursts of {BURST}": {HF: 3, FAST: 7},
     f"{STREAMS} streams": {HF: 4, FAST: 9, SLOW: 25},
 }
-MOST_FLOORS = 2
+_MOST = {"interleaved": 2, "alone": 2, f"{STREAMS} streams": 2}
+# For each way to run: how many times as long as ours a peer takes, and ours as the floor.
+PEERS = {
+    way: {peer: at_least(f"{way}, peer / ours", peer, least) for peer, least in by_peer.items()}
+    for way, by_peer in _LEAST.items()
+}
+FLOORS = {way: at_most(f"{way}, ours / peer", FLOOR, most) for way, most in _MOST.items()}
 Timed = dict[str, float]
 
 
@@ -40,7 +46,7 @@ def work(report: Report) -> None:
                 if name != FLOOR:
                     check(contender, ids, inner.decode(ids, skip_special_tokens=True))
             by_kind[kind] = _ways(by_name, ids, report.repeats)
-        for way in ("interleaved", "alone", f"bursts of {BURST}", f"{STREAMS} streams"):
+        for way in PEERS:
             _table(report, vocabulary, way, {kind: ways[way] for kind, ways in by_kind.items()})
     _summary(report)
     report.counts["tokens"] = count
@@ -78,12 +84,12 @@ def _table(report: Report, vocabulary: str, way: str, by_kind: dict[str, Timed])
     for kind, timed in by_kind.items():
         ratios = {name: timed[name] / timed[OURS] for name in others}
         rows.append([kind, *timed.values(), *ratios.values()])
-        what = f"{vocabulary}, {kind}, {way}"
-        for name, least in LEAST[way].items():
+        case = f"{vocabulary}, {kind}"
+        for name, aim in PEERS[way].items():
             if name in ratios:
-                report.at_least(f"{what}: {name} / ours", ratios[name], least)
-        if not way.startswith("bursts"):
-            report.at_most(f"{what}: ours / floor", 1 / ratios[FLOOR], MOST_FLOORS)
+                report.judge(aim, ratios[name], case)
+        if way in FLOORS:
+            report.judge(FLOORS[way], 1 / ratios[FLOOR], case)
     title = f"{vocabulary}: {way} (ns a token; x: as a multiple of ours)"
     report.table(title, ["text", OURS, *others, *(f"{name} x" for name in others)], rows)
 
@@ -92,15 +98,13 @@ def _summary(report: Report) -> None:
     """Put a table first that shows the range of each ratio over all texts and vocabularies."""
     ratios: dict[tuple[str, str, str], list[float]] = {}
     for target in report.targets:
-        where, ratio = target["what"].split(": ")
-        ratios.setdefault((where.split(", ")[-1], ratio, target["limit"]), []).append(
-            target["value"]
-        )
+        key = (target["what"], target["peer"], target["limit"])
+        ratios.setdefault(key, []).append(target["value"])
     rows = [
-        [way, ratio, min(values), max(values), limit]
-        for (way, ratio, limit), values in ratios.items()
+        [what, peer, min(values), max(values), limit]
+        for (what, peer, limit), values in ratios.items()
     ]
-    header = ["way", "ratio", "least", "most", "wanted"]
+    header = ["ratio", "peer", "least", "most", "aim"]
     report.table("In short, over all texts and vocabularies", header, rows)
     report.tables.insert(0, report.tables.pop())
 

@@ -30,6 +30,7 @@ from functools import partial
 from types import SimpleNamespace
 
 from benchmarks import engine_replies
+from benchmarks.aims import at_most
 from benchmarks.growth import exponent
 from benchmarks.harness import Report, Work, interleaved, main
 from benchmarks.materials import vocabularies
@@ -55,7 +56,7 @@ SHAPES = {1: 20_000, 32: 1_000, 256: 200}
 LENGTHS = (1_000, 10_000, 100_000)
 QUICK_LENGTHS = (100, 1_000)
 CHUNKS = 20_000
-MOST_EXPONENT = 1.1
+EXPONENT = at_most("exponent of one stream's time", "", 1.1)
 FLOOR, PIPELINE = "floor: model and append", "pipeline alone"
 SILENT, UNREAD = "engine, no channels", "engine, channels unread"
 THREADS, TASKS = "engine, a thread reads each", "engine, tasks on a thread read"
@@ -204,7 +205,7 @@ def _growth(report: Report, vocabulary: str, tokenizer: Tokenizer, ids: list[int
         slope = exponent(lengths, taken)
         each = [seconds / n * 1e9 for seconds, n in zip(taken, lengths, strict=True)]
         rows.append([name, *each, slope])
-        report.at_most(f"{name}: exponent", slope, MOST_EXPONENT)
+        report.judge(EXPONENT, slope, name)
     header = ["", *map("{:,} ids".format, lengths), "exponent"]
     report.table(f"{vocabulary}: one stream (ns a token)", header, rows)
 

@@ -8,6 +8,7 @@ from statistics import median
 
 import tokenizers
 
+from benchmarks.aims import at_most
 from benchmarks.harness import Report, Work, interleaved
 from benchmarks.pipeline import STOP, make_replies
 from mini_vllm.engine import (
@@ -31,7 +32,8 @@ NOT_FINISHED = FinishReason.NOT_FINISHED
 PIPELINE, FLOOR = "pipeline alone", "floor: model, append, pipeline, chunk, deque"
 SILENT, READ = "engine, no channels", "engine, channels read by turns"
 SHAPES, QUICK_SHAPES = (1, 32), (2,)
-TARGET_SLOTS, MOST_MULTIPLE = 32, 4.0
+TARGET_SLOTS = 32
+MULTIPLE = at_most(f"{TARGET_SLOTS} replies with channels, ours / peer", PIPELINE, 4)
 TOOLS = ({"type": "function", "function": {"name": "save"}},)
 # What ends at each hook of an iteration.
 PARTS = {
@@ -94,8 +96,7 @@ def _measure(
     rows = [[name, ns, ns / each[PIPELINE]] for name, ns in each.items()]
     report.table(title, ["", "ns a token", "multiple of the pipeline"], rows)
     if slots == TARGET_SLOTS:
-        what = f"{vocabulary}: {READ} / {PIPELINE}, {slots} replies"
-        report.at_most(what, each[READ] / each[PIPELINE], MOST_MULTIPLE)
+        report.judge(MULTIPLE, each[READ] / each[PIPELINE], vocabulary)
     parts: dict[str, list[float]] = {name: [] for name in (*PARTS, READING)}
     play(read=True, parts=parts)
     rows = [

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.aims import at_most
 from benchmarks.harness import Report, Work, interleaved, main
 from benchmarks.materials import texts
 from mini_vllm.text.tool_parsers import create_tool_parser
@@ -20,7 +21,7 @@ from families import STYLES
 from renderers import TOOLS, Call
 
 BASE = "hermes"
-MOST = 2.0
+DEAREST = at_most("the dearest format / peer", BASE, 2)
 CALLS = 12
 QUICK_CALLS = 2
 ARGUMENTS = {
@@ -46,7 +47,7 @@ def work(report: Report) -> None:
     header = ["way of writing", "characters", "ns a character", f"{BASE} x"]
     report.table("Every format", header, rows)
     dearest = max(each, key=each.__getitem__)
-    report.at_most(f"the dearest format, {dearest} / {BASE}", each[dearest] / each[BASE], MOST)
+    report.judge(DEAREST, each[dearest] / each[BASE], dearest)
     report.counts = sizes
 
 

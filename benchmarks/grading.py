@@ -27,6 +27,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.aims import at_least
 from benchmarks.harness import Report, interleaved, main, seconds
 from benchmarks.peers.detokenizers import ROOT
 from labkit.course.lab import Lab, find_labs
@@ -41,9 +42,9 @@ from labkit.running.trace import Call, New
 
 TINY = ROOT / "tests" / "tiny_repo"
 MODE = "sandbox" if shutil.which("bwrap") else "trust"
-LEAST_RATIO = 0.7
-# Where there are two processors, two jobs are at least this much faster than one.
-LEAST_SCALING = 1.6
+SAFE = at_least(f"submissions a minute, core labs, {MODE} / peer", "plain pytest", 0.7)
+# Measured if there are two processors.
+SCALING = at_least("submissions a second, 2 jobs / peer", "1 job", 1.6)
 ECHO = b"class Echo:\n    held = ''\n    def feed(self, text):\n        return text\n"
 
 
@@ -87,7 +88,7 @@ def _labs(report: Report, root: Path, slots: dict[str, Slot]) -> None:
             rates = (60 / taken[name] for name in ("plain", *slots))
             rows.append([title, *rates, *ratios.values()])
             if title == lab.name and lab.track == "core":
-                report.at_least(f"{title}: {MODE} to plain", ratios[MODE], LEAST_RATIO)
+                report.judge(SAFE, ratios[MODE], title)
     header = ["", "plain", *slots, *(f"{mode} x" for mode in slots)]
     report.table("submissions a minute on one processor, against plain pytest", header, rows)
 
@@ -186,7 +187,7 @@ def _jobs(report: Report) -> None:
     report.table(f"{count} submissions of a lab of seven tests, {MODE}, pool and ledger", header,
                  rows)  # fmt: skip
     if 2 in taken:
-        report.at_least("2 jobs to 1", taken[1] / taken[2], LEAST_SCALING)
+        report.judge(SCALING, taken[1] / taken[2])
 
 
 OTTER_TEST = """OK_FORMAT = True

@@ -14,6 +14,7 @@ from functools import partial
 
 import tokenizers
 
+from benchmarks.aims import at_most
 from benchmarks.contenders import FAST, HF, OURS, Contender, Ids, contenders, ours
 from benchmarks.harness import Report, interleaved, main, seconds
 from benchmarks.materials import vocabularies
@@ -27,8 +28,8 @@ MOST = {
     "bytes that end no character": {HF: 1_000, FAST: 1_000},
     "skipped special tokens": {HF: 1_000, FAST: 1_000},
 }
-MOST_EXPONENT = 1.1
-MOST_OF_SECOND = 3
+EXPONENT = at_most("exponent of a stream's time", "", 1.1)
+FIRST = at_most("first id after a long prompt / peer", "second id", 3)
 
 
 def work(report: Report) -> None:
@@ -81,7 +82,7 @@ def _growth(
         for name, taken in times.items()
     ]  # fmt: skip
     report.table(f"{title} (ns a token)", ["", *map("{:,} ids".format, lengths), "exponent"], rows)
-    report.at_most(f"{title}: exponent of ours", exponents[OURS], MOST_EXPONENT)
+    report.judge(EXPONENT, exponents[OURS], title)
 
 
 def exponent(lengths: Sequence[int], taken: Sequence[float]) -> float:
@@ -117,8 +118,7 @@ def _first_after_prompt(report: Report, by_name: dict[str, Contender], prompt: l
         taken = _first_steps(contender, prompt, count)
         rows.append([name, *(t * 1e6 for t in taken), taken[1] / taken[2]])
         if name == OURS:
-            what = f"the first id after a prompt of {len(prompt):,}, as a multiple of the second"
-            report.at_most(what, taken[1] / taken[2], MOST_OF_SECOND)
+            report.judge(FIRST, taken[1] / taken[2], f"{len(prompt):,} ids")
     title = f"After a prompt of {len(prompt):,} ids (microseconds)"
     report.table(title, ["", "new stream", "first id", "second id", "first / second"], rows)
 

@@ -28,6 +28,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from benchmarks import aims
+from benchmarks.aims import Aim
 from benchmarks.peers.detokenizers import HAS_VLLM, VLLM_VERSION
 
 OUT = Path(__file__).resolve().parent / "out"
@@ -44,7 +46,7 @@ class Report:
         about: what it measures, and how.
         quick: only check that everything runs; the figures mean nothing.
         tables: each with `title`, `header` and `rows`.
-        targets: each with `what`, `value`, `limit` and `met`.
+        targets: the judged figures, as `Aim.judge` returns them.
         counts: figures that are equal on every machine, for tests.
     """
 
@@ -63,24 +65,17 @@ class Report:
     def table(self, title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Add a table, and print it to show progress."""
         self.tables.append({"title": title, "header": list(header), "rows": [*map(list, rows)]})
-        table = Table(title=title, title_justify="left")
-        for column, name in enumerate(header):
-            table.add_column(name, justify="left" if column == 0 else "right")
-        for row in rows:
-            table.add_row(*map(shown, row))
-        console = Console()
-        (console if console.is_terminal else Console(width=120)).print(table)
+        print_table(title, header, rows)
 
-    def at_least(self, what: str, value: float, limit: float) -> None:
-        """Add the target that a figure is at least `limit`."""
-        self._target(what, value, f">= {limit:g}", value >= limit)
+    def judge(self, aim: Aim, value: float, case: str = "") -> None:
+        """Judge a figure by an aim.
 
-    def at_most(self, what: str, value: float, limit: float) -> None:
-        """Add the target that a figure is at most `limit`."""
-        self._target(what, value, f"<= {limit:g}", value <= limit)
-
-    def _target(self, what: str, value: float, limit: str, met: bool) -> None:
-        self.targets.append({"what": what, "value": value, "limit": limit, "met": met})
+        Args:
+            aim: what the figure should be.
+            value: the figure.
+            case: the text, vocabulary or size that it was measured with, if there are several.
+        """
+        self.targets.append(aim.judge(value, case))
 
     def write(self) -> None:
         """Write the JSON file, whole or not at all."""
@@ -93,9 +88,31 @@ class Report:
             "targets": self.targets,
             "counts": self.counts,
         }
-        suffix = "-quick" if self.quick else ""
         text = json.dumps(content, indent=1, ensure_ascii=False)
-        write_whole(OUT / f"{self.name}{suffix}.json", text + "\n")
+        write_whole(result_path(self.name, quick=self.quick), text + "\n")
+
+
+def result_path(name: str, *, quick: bool = False) -> Path:
+    """Return the path of a group's results."""
+    return OUT / f"{name}{'-quick' if quick else ''}.json"
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table, as wide as the terminal, or 120 columns wide."""
+    table = Table(title=title, title_justify="left")
+    for name, of_numbers in zip(header, are_numbers(rows), strict=True):
+        table.add_column(name, justify="right" if of_numbers else "left")
+    for row in rows:
+        table.add_row(*map(shown, row))
+    console = Console()
+    (console if console.is_terminal else Console(width=120)).print(table)
+
+
+def are_numbers(rows: Sequence[Sequence[Any]]) -> list[bool]:
+    """Return for each column whether it has a number."""
+    return [
+        any(isinstance(cell, int | float) for cell in cells) for cells in zip(*rows, strict=True)
+    ]
 
 
 def main(work: Callable[[Report], None], *, name: str, about: str, pin: bool = True) -> None:
@@ -117,7 +134,7 @@ def main(work: Callable[[Report], None], *, name: str, about: str, pin: bool = T
     missed = [target for target in report.targets if not target["met"]]
     if not report.quick:
         for target in missed:
-            print(f"MISSED  {target['what']}: {target['value']:.2f}, wanted {target['limit']}")
+            print(f"MISSED  {aims.name(target)}: {target['value']:.2f}, aim {target['limit']}")
         print(f"{len(report.targets) - len(missed)} of {len(report.targets)} targets met")
     report.write()
 

@@ -1,19 +1,24 @@
 """Write RESULTS.md from the results in `benchmarks/out/`. Run `python -m benchmarks` first.
 
-A group without results there keeps the section that the page has of it.
+A group without results there keeps the section that the page has of it, and its rows in the table
+of the aims.
 """
 
 import argparse
 import json
 import re
 import sys
+from collections.abc import Sequence
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from benchmarks import aims
 from benchmarks.__main__ import GROUPS
-from benchmarks.harness import OUT, shown
+from benchmarks.harness import OUT, are_numbers, shown
 
+_AIMS = "## Aims\n"
 PAGE = Path(__file__).resolve().parent / "RESULTS.md"
 CHART = PAGE.with_name("detokenize.svg")
 HEAD = """\
@@ -51,9 +56,19 @@ def page(groups: list[dict[str, Any]], day: date, before: str = "") -> str:
     """Return the page for the groups' results, with the other sections that it had before."""
     sections = dict(re.findall(r"(?ms)^(## (?:\w+)\n)(.*?)(?=^## |\Z)", before))
     sections |= {f"## {group['name']}\n": _section(group, day) for group in groups}
-    titles = [f"## {name}\n" for name in GROUPS]
+    sections[_AIMS] = _aims(groups, sections.get(_AIMS, ""))
+    titles = [_AIMS, *(f"## {name}\n" for name in GROUPS)]
     parts = [f"{title}{sections[title].rstrip()}\n\n" for title in titles if title in sections]
     return "".join([HEAD, *parts]).rstrip() + "\n"
+
+
+def _aims(groups: list[dict[str, Any]], before: str) -> str:
+    """Return the section of the aims, with the earlier rows of groups that have no results."""
+    lines = {name: re.findall(rf"(?m)^\| {name} \|.*\n", before) for name in GROUPS}
+    for group in groups:
+        lines[group["name"]] = [_line(row) for row in aims.rows([group])]
+    rule = _rule([name == "ratio" for name in aims.HEADER])
+    return f"\n{aims.ABOUT}\n{_line(aims.HEADER)}{_line(rule)}" + "".join(chain(*lines.values()))
 
 
 def _section(group: dict[str, Any], day: date) -> str:
@@ -67,16 +82,23 @@ def _section(group: dict[str, Any], day: date) -> str:
 
 
 def _table(table: dict[str, Any]) -> str:
-    rows = [table["header"], ["---"] + ["---:"] * (len(table["header"]) - 1)]
-    rows += [[shown(cell).replace("|", "\\|") for cell in row] for row in table["rows"]]
-    return f"**{table['title']}**\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows) + "\n"
+    rows = [table["header"], _rule(are_numbers(table["rows"])), *table["rows"]]
+    return f"**{table['title']}**\n\n{''.join(map(_line, rows))}\n"
+
+
+def _line(row: Sequence[Any]) -> str:
+    return f"| {' | '.join(shown(cell).replace('|', chr(92) + '|') for cell in row)} |\n"
+
+
+def _rule(of_numbers: Sequence[bool]) -> list[str]:
+    return ["---:" if number else "---" for number in of_numbers]
 
 
 def _targets(targets: list[dict[str, Any]]) -> str:
     missed = [target for target in targets if not target["met"]]
     text = f"{len(targets) - len(missed)} of {len(targets)} targets met.\n\n"
     for target in missed:
-        text += f"- missed: {target['what']}: {target['value']:.2f}, wanted {target['limit']}\n"
+        text += f"- missed: {aims.name(target)}: {target['value']:.2f}, aim {target['limit']}\n"
     return text + "\n" * bool(missed)
 
 

@@ -32,6 +32,7 @@ from statistics import median, quantiles
 from rich.console import Console
 from rich.progress import Progress
 
+from benchmarks.aims import at_least, at_most
 from benchmarks.harness import Report, main
 from benchmarks.peers.detokenizers import ROOT
 from benchmarks.servers.apps import CORE, material, text_of
@@ -45,11 +46,11 @@ FIRST_ROUNDS = {1: 200, 32: 20, 256: 11}
 FIRST_TOKENS = 50
 QUICK_TOKENS = 3
 PACE = 0.005
-LEAST = 0.7
-MOST_FIRST = 3.0
 AWAITS, NEVER = "Starlette, awaits", "Starlette, never awaits"
 OURS, CHAT = "ours, completions", "ours, chat"
 PACED, PACED_CHAT = "ours, completions, paced", "ours, chat, paced"
+EVENTS = at_least("events a second, completions / peer", AWAITS, 0.7)
+FIRST = at_most(f"first byte of {max(SHAPES)}, completions / peer", AWAITS, 3)
 TEXT, DELTA = b'"text":', b'"delta":{"content":'
 
 
@@ -139,8 +140,7 @@ def _events(report: Report, contenders: dict[str, Contender], texts: list[str]) 
                  median(figures.tokens), rate[name] / rate[AWAITS], rate[name] / rate[NEVER],
                  median(figures.busy)]
             )  # fmt: skip
-        what = f"{streams} streams: events a second, ours / Starlette that awaits"
-        report.at_least(what, rate[OURS] / rate[AWAITS], LEAST)
+        report.judge(EVENTS, rate[OURS] / rate[AWAITS], f"{streams} streams")
         report.counts[f"{streams} x {count}"] = {
             n: figures.per_stream for n, figures in by_name.items()
         }
@@ -157,8 +157,7 @@ def _firsts(report: Report, contenders: dict[str, Contender], texts: list[str]) 
         by_name = _rounds(contenders, streams, count, rounds, texts)
         if streams == max(SHAPES):
             at_first = median(by_name[OURS].first_byte) / median(by_name[AWAITS].first_byte)
-            what = f"{streams} streams: first byte, ours / Starlette that awaits"
-            report.at_most(what, at_first, MOST_FIRST)
+            report.judge(FIRST, at_first)
         for name, figures in by_name.items():
             shown = [1e3 * part for times in (figures.first_byte, figures.first_content)
                      for part in (median(times), quantiles(times, n=100)[98])]  # fmt: skip

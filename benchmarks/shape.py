@@ -12,6 +12,7 @@ from typing import Any
 
 import tokenizers
 
+from benchmarks.aims import at_most
 from benchmarks.backends import backends, some_ids
 from benchmarks.encode import many_times
 from benchmarks.growth import exponent
@@ -28,9 +29,9 @@ from mini_vllm.tokenizer import (
 from mini_vllm.tokenizer.streams.factory import AnyDecodeStream
 
 LENGTHS = (100, 1_000, 10_000, 100_000)
-MOST_EXPONENT = 1.15
-MOST_STREAM_BYTES = 1_000
-MOST_OF_LIBRARYS_LOAD = 1.5
+KEPT = at_most("B11 bytes that a stream keeps", "", 1_000)
+EXPONENT = at_most("B12 exponent of a stream's time", "", 1.15)
+LOADING = at_most("B13 loading, ours / peer", "tokenizers", 1.5)
 
 
 def work(report: Report) -> None:
@@ -58,8 +59,7 @@ def memory(report: Report, by_backend: dict[str, Tokenizer]) -> None:
         copied = sys.getsizeof(encoding.token_ids())
         shared = encoding.token_ids_ref() is encoding.token_ids_ref()
         rows.append([name, *sizes.values(), len(encoding), copied])
-        what = f"B11 {name}: bytes that a stream keeps after {count:,} ids"
-        report.at_most(what, sizes["stream A"], MOST_STREAM_BYTES)
+        report.judge(KEPT, sizes["stream A"], name)
         report.counts.setdefault("B11", {})[name] = {**sizes, "ids are shared": shared}
     header = ["backend", *sizes, "ids of it", "token_ids(), copied"]
     report.table(f"B11 memory after {count:,} ids; of the long prompt (bytes)", header, rows)
@@ -108,7 +108,7 @@ def scaling(report: Report, by_backend: dict[str, Tokenizer]) -> None:
             each = [seconds / n * 1e9 for seconds, n in zip(taken, lengths, strict=True)]
             rows.append([name, way, *each, slope])
             if way != "encode":
-                report.at_most(f"B12 {name}, {way}: exponent", slope, MOST_EXPONENT)
+                report.judge(EXPONENT, slope, f"{name}, {way}")
     header = ["backend", "way", *map("{:,}".format, lengths), "exponent"]
     report.table("B12 scaling (ns per character or id)", header, rows)
 
@@ -126,7 +126,7 @@ def loading(report: Report) -> None:
     header = ["vocabulary", "tokenizers, ms", "ours, ms", "ours / tokenizers"]
     row = [f"{size:,} ids", *(seconds * 1e3 for seconds in taken.values()), ratio]
     report.table("B13 loading a tokenizer.json", header, [row])
-    report.at_most("B13 loading: ours / tokenizers", ratio, MOST_OF_LIBRARYS_LOAD)
+    report.judge(LOADING, ratio)
 
 
 if __name__ == "__main__":

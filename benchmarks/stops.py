@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from benchmarks.aims import at_least, at_most
 from benchmarks.harness import Report, Work, interleaved, main, seconds
 from benchmarks.materials import vocabularies
 from benchmarks.peers.detokenizers import HAS_VLLM, has, vllm_stop_check
@@ -27,8 +28,8 @@ STOPS = [
     *(f"\n{word} {number}:" for word in ("Step", "Example", "Problem") for number in range(16)),
 ]  # fmt: skip
 COUNTS = (1, 4, 16, 64)
-LEAST = {4: 6, 64: 40}
-MOST_HELD = 0.6
+AIMS = {n: at_least(f"{n} stops, peer / ours", CHECK, least) for n, least in ((4, 6), (64, 40))}
+HELD = at_most("characters that wait, on average", "", 0.6)
 TAIL = 200
 REPLY = 400
 
@@ -142,9 +143,8 @@ def _speed(
         times = interleaved(runs, report.repeats)
         each = [times[name] / len(pieces) * 1e9 for name in makers]
         rows.append([count, *each, *(times[n] / times[OURS] for n in (CHECK, VLLM) if n in times)])
-        if CHECK in times and count in LEAST and kind == "English":
-            ratio = times[CHECK] / times[OURS]
-            report.at_least(f"{kind}, {count} stops: vLLM's check / ours", ratio, LEAST[count])
+        if CHECK in times and count in AIMS and kind == "English":
+            report.judge(AIMS[count], times[CHECK] / times[OURS])
     size = sum(map(len, pieces)) / len(pieces)
     title = f"{kind}: ns a delta of {size:.1f} characters, by number of stops"
     ratios = [f"{name} x" for name in (CHECK, VLLM) if name in makers]
@@ -169,7 +169,7 @@ def _held(report: Report, texts_by_kind: dict[str, list[str]]) -> None:
             rows.append([f"{kind}, {count} stops", mean, none, max(held), longest - 1])
             report.counts[f"{kind}, {count}"] = {"mean": mean, "most": max(held), "vLLM": longest}
             if kind == "English":
-                report.at_most(f"{count} stops: characters that wait, on average", mean, MOST_HELD)
+                report.judge(HELD, mean, f"{count} stops")
     header = ["", "mean", "% of deltas with none", "most", "vLLM, always"]
     report.table("Characters that wait after a delta", header, rows)
 

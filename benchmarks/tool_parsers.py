@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from benchmarks.aims import at_least, at_most
 from benchmarks.growth import exponent
 from benchmarks.harness import Report, Work, interleaved, main
 from benchmarks.materials import texts
@@ -34,9 +35,12 @@ LENGTHS = (1_000, 10_000, 32_000, 100_000, 1_000_000)
 QUICK_LENGTHS = (1_000, 2_000)
 # Beyond these lengths a peer needs minutes.
 MOST = {VLLM: 32_000, SGLANG: 10_000}
-# (peer, length): the least ratio.
-LEAST = {(ENGINE, 10_000): 15, (VLLM, 10_000): 80}
-MOST_EXPONENT = 1.15
+AIMED = 10_000
+AIMS = {
+    name: at_least(f"a call of {AIMED:,} characters, peer / ours", name, least)
+    for name, least in ((ENGINE, 15), (VLLM, 80))
+}
+EXPONENT = at_most("exponent of a call's time", "", 1.15)
 
 
 def work(report: Report) -> None:
@@ -136,7 +140,7 @@ def _tables(
             slope = exponent(lengths[: len(taken)], taken)
         rows.append([*row(name, [t * 1e3 for t in taken]), slope])
         if name == OURS and slope is not None:
-            report.at_most("ours: exponent from 10,000 characters on", slope, MOST_EXPONENT)
+            report.judge(EXPONENT, slope)
     report.table("One call (ms in all)", [*header, "exponent"], rows)
     rows = [
         row(name, [t / n * 1e6 for t, n in zip(taken, counts, strict=False)])
@@ -149,10 +153,9 @@ def _tables(
     }
     rows += [row(f"{name} x", multiples) for name, multiples in ratios.items()]
     report.table("One call (microseconds a delta), and multiples of ours", header, rows)
-    for (name, length), least in LEAST.items():
-        if name in ratios and length in lengths:
-            value = ratios[name][lengths.index(length)]
-            report.at_least(f"{length:,} characters: {name} / ours", value, least)
+    for name, aim in AIMS.items():
+        if name in ratios and AIMED in lengths:
+            report.judge(aim, ratios[name][lengths.index(AIMED)])
 
 
 if __name__ == "__main__":

@@ -11,9 +11,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import benchmarks.__main__ as main
+from benchmarks import aims, harness
 from benchmarks.__main__ import GROUPS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,7 +68,7 @@ def test_quick_run_leaves_whole_results(result):
         numbers = [cell for row in table["rows"] for cell in row if isinstance(cell, float)]
         assert all(map(math.isfinite, numbers))
     for target in result["targets"]:
-        assert set(target) == {"what", "value", "limit", "met"}
+        assert set(target) == {"what", "peer", "case", "value", "limit", "met"}
     assert all({"p50", "p90", "p95", "p99"} <= {*table["header"]} for table in result["tables"]
                if "p50" in table["header"])  # fmt: skip
     _COUNTS.get(result["name"], lambda counts: None)(result["counts"])
@@ -106,28 +109,65 @@ def server(counts):
 _COUNTS = {"growth": growth, "decode": decode, "shape": shape, "server": server}
 
 
+FASTER = aims.at_least("alone, peer / ours", "HF", 4)
+SMALL = aims.at_most("bytes", "", 1_000)
+
+
+def write_result(folder, name, *targets):
+    table = {"title": "interleaved", "header": ["text", "ours", "HF x"],
+             "rows": [["ascii", 100.0, 9.5]]}  # fmt: skip
+    content = {"name": name, "about": "What it is.", "quick": False, "counts": {},
+               "machine": {"cores": "2"}, "tables": [table], "targets": targets}  # fmt: skip
+    (folder / f"{name}.json").write_text(json.dumps(content))
+
+
+def test_a_run_ends_with_the_worst_case_of_each_aim_of_its_groups(tmp_path, monkeypatch, capsys):
+    targets = [FASTER.judge(value, kind) for kind, value in (("a", 4.0), ("b", 3.5), ("c", 9.0))]
+    for name in GROUPS:
+        write_result(tmp_path, name, FASTER.judge(1.25))
+
+    def run_group(command, **_):
+        name = command[-1].removeprefix("benchmarks.")
+        if name == "stops":
+            write_result(tmp_path, name, *targets, SMALL.judge(1001), FASTER.judge(4.0))
+        return subprocess.CompletedProcess(command, name == "shape")
+
+    monkeypatch.setattr(harness, "OUT", tmp_path)
+    monkeypatch.setattr(main, "subprocess", SimpleNamespace(run=run_group))
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "shape", "stops"])
+    assert main.main() == 1
+    *_, header, faster, small = re.findall(r"(?m)^[│┃](.*)[│┃]$", capsys.readouterr().out)
+    cells = [[cell.strip() for cell in re.split("[│┃]", row)] for row in (header, faster, small)]
+    assert cells == [
+        ["group", "what", "peer", "ratio", "aim", "met"],
+        ["stops", "alone, peer / ours", "HF", "3.5", ">= 4", "3 of 4"],
+        ["stops", "bytes", "", "1,001", "<= 1,000", "no"],
+    ]
+
+
 def test_the_page_is_made_of_results(tmp_path):
     for name in TABLES:
-        table = {"title": "interleaved", "header": ["text", "ours", "HF x"],
-                 "rows": [["ascii", 100.0, 9.5]]}  # fmt: skip
-        target = {"what": "ratio", "value": 3.0, "limit": ">= 4", "met": False}
-        content = {"name": name, "about": "What it is.", "quick": False, "counts": {},
-                   "machine": {"cores": "2"}, "tables": [table], "targets": [target]}  # fmt: skip
-        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+        write_result(tmp_path, name, FASTER.judge(3.0))
     page = tmp_path / "page.md"
     run("benchmarks.report", "--date", "2026-01-31", "--from", str(tmp_path), "--to", str(page))
     assert page.read_text().count("*Measured on 2026-01-31: cores 2.*") == len(TABLES)
     assert "| ascii | 100 | 9.5 |" in page.read_text()
-    assert "- missed: ratio: 3.00, wanted >= 4" in page.read_text()
+    assert "- missed: alone, peer / ours, HF: 3.00, aim >= 4" in page.read_text()
+    row = "| {} | alone, peer / ours | HF | {} | >= 4 | {} |\n"
+    assert "".join(row.format(name, 3, "no") for name in GROUPS) in page.read_text()
     assert "<rect" in (tmp_path / "detokenize.svg").read_text()
     # Groups that were not run again keep their sections, in the same order.
     before = page.read_text()
     for name in TABLES:
         if name != "grading":
             (tmp_path / f"{name}.json").unlink()
+    write_result(tmp_path, "grading", FASTER.judge(4.0))
     run("benchmarks.report", "--date", "2026-02-01", "--from", str(tmp_path), "--to", str(page))
     head, tail = before.split("## grading\n")
-    assert page.read_text() == f"{head}## grading\n{tail.replace('2026-01-31', '2026-02-01')}"
+    head = head.replace(row.format("grading", 3, "no"), row.format("grading", 4, "yes"))
+    tail = tail.replace("2026-01-31", "2026-02-01").replace("0 of 1", "1 of 1")
+    tail = tail.replace("\n\n- missed: alone, peer / ours, HF: 3.00, aim >= 4", "")
+    assert page.read_text() == f"{head}## grading\n{tail}"
 
 
 def test_a_wrong_contender_is_not_timed():
