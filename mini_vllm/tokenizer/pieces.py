@@ -19,7 +19,7 @@ from mini_vllm.text.utf8 import last_complete_utf8_end
 
 Piece = bytes | None
 State = Hashable
-Joins = dict[Any, Any]
+Joins = dict[Any, Any] | list[Any]
 
 STATE = object()
 _START = "start"
@@ -33,10 +33,11 @@ class StreamTable:
     """The steps of all streams of one tokenizer, each computed once.
 
     A *state* is everything that the text of the next id depends on: here the bytes of an incomplete
-    character, or that there was no token yet. Each state has a dictionary, its *joins*, from an id
-    to (text, joins of the next state); under the key `STATE` it holds the state itself. Joins are
-    added for the ids that occur, a small part of all ids: at most `MOST_JOINS`, not counting the
-    state without an incomplete character.
+    character, or that there was no token yet. Each state has its *joins*: for an id, (text, joins
+    of the next state). They are a dictionary that holds the state itself under the key `STATE`.
+    Most steps begin in the state without an incomplete character: its joins are a list by id,
+    because a list neither hashes nor compares. Joins are added for the ids that occur, a small part
+    of all ids: at most `MOST_JOINS`, not counting the list.
 
     Attributes:
         start: the state before the first token.
@@ -87,8 +88,13 @@ class StreamTable:
         try:
             return self._joins[state]
         except KeyError:
+            new: Joins = [None] * len(self._rest) if state == self.idle else {STATE: state}
             # Threads that get here at once must leave with the same object.
-            return self._joins.setdefault(state, {STATE: state})
+            return self._joins.setdefault(state, new)
+
+    def state(self, joins: Joins) -> State:
+        """Return the state that joins belong to."""
+        return self.idle if isinstance(joins, list) else joins[STATE]
 
     def join(self, joins: Joins, token_id: int) -> tuple[str, Joins]:
         """Return (text, joins of the next state) for an id, and remember it.
@@ -99,10 +105,11 @@ class StreamTable:
         token_id = index(token_id)
         if not 0 <= token_id < len(self._rest):
             return "", joins
-        text, after = self.transition(joins[STATE], token_id)
+        state = self.state(joins)
+        text, after = self.transition(state, token_id)
         join = (text, self.joins(after))
-        if joins[STATE] == self.idle or self._learned < self.MOST_JOINS:
-            self._learned += joins[STATE] != self.idle
+        if state == self.idle or self._learned < self.MOST_JOINS:
+            self._learned += state != self.idle
             joins[token_id] = join
         return join
 

@@ -1,8 +1,8 @@
 """Token ids in, text out, one id at a time: two strategies, chosen by `create_decode_stream`.
 
 `DecodeStream` reads a table of pieces. It is exact, and O(1) a token: a step is one lookup in a
-dictionary. The text that an id adds depends on the id and on the incomplete character before it;
-each such pair is computed once, for all streams of a tokenizer.
+list or a dictionary. The text that an id adds depends on the id and on the incomplete character
+before it; each such pair is computed once, for all streams of a tokenizer.
 
 `WindowDecodeStream` serves tokenizers without such a table: their decoder rewrites across tokens or
 follows a rule that we do not know. The stream decodes a short window of ids again and again, and
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from mini_vllm.tokenizer.adapter import as_decoder, pieces_of
 from mini_vllm.tokenizer.ids import plain_ids
-from mini_vllm.tokenizer.pieces import STATE, State, StreamTable
+from mini_vllm.tokenizer.pieces import State, StreamTable
 from mini_vllm.tokenizer.protocols import Decoder, Tokenizer
 from mini_vllm.tokenizer.streams.token_stream import TokenStream
 from mini_vllm.tokenizer_errors import TokenizerError
@@ -76,12 +76,12 @@ class DecodeStream(TokenStream):
     @property
     def held(self) -> bytes:
         """The held bytes of an incomplete character, at most 3."""
-        return self._table.held(self._joins[STATE])
+        return self._table.held(self._table.state(self._joins))
 
     @property
     def position(self) -> tuple[object, State]:
         """The table and its state, which decide the text of the next id."""
-        return self._table.identity, self._joins[STATE]
+        return self._table.identity, self._table.state(self._joins)
 
     @position.setter
     def position(self, position: tuple[object, State]) -> None:
@@ -91,8 +91,11 @@ class DecodeStream(TokenStream):
         """Feed one id; return the text that is certain now, `""` if none is."""
         text: str
         try:
+            if token_id < 0:
+                return ""
             text, self._joins = self._joins[token_id]
-        except KeyError:
+        except (LookupError, TypeError):
+            # `join` raises the error of an id that is not an integer.
             text, self._joins = self._table.join(self._joins, token_id)
         return text
 
@@ -102,12 +105,12 @@ class DecodeStream(TokenStream):
         More ids may follow; no character continues across the flush.
         """
         text = self.held.decode("utf-8", "replace")
-        if self._joins[STATE] != self._table.start:
+        if self._table.state(self._joins) != self._table.start:
             self._joins = self._table.joins(self._table.idle)
         return text
 
     def __getstate__(self) -> tuple[StreamTable, State]:
-        return self._table, self._joins[STATE]
+        return self._table, self._table.state(self._joins)
 
     def __setstate__(self, place: tuple[StreamTable, State]) -> None:
         self._table, state = place

@@ -29,9 +29,7 @@ def create_decode_stream(
     Raises:
         TypeError: the object has no such `decode`.
     """
-    stream = create_plain_stream(
-        tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
-    )
+    stream = _plain_stream(tokenizer, prompt_token_ids, skip_special_tokens)
     metrics = metrics_of(tokenizer)
     return stream if metrics is None else MeteredStream(stream, metrics)
 
@@ -43,8 +41,15 @@ def create_plain_stream(
     skip_special_tokens: bool = True,
 ) -> DecodeStream | WindowDecodeStream:
     """Return the same stream, never metered, for a caller that counts the steps itself."""
-    make: Any = WindowDecodeStream if pieces_of(tokenizer) is None else DecodeStream
-    stream: DecodeStream | WindowDecodeStream = make(
-        tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
-    )
-    return stream
+    return _plain_stream(tokenizer, prompt_token_ids, skip_special_tokens)
+
+
+def _plain_stream(
+    tokenizer: Any, prompt: Sequence[int], skips: bool
+) -> DecodeStream | WindowDecodeStream:
+    if pieces_of(tokenizer) is None:
+        return WindowDecodeStream(tokenizer, prompt, skip_special_tokens=skips)
+    if skips:
+        # Each request makes a stream, and CPython 3.11 is slow to pass a keyword to a class.
+        return DecodeStream(tokenizer, prompt)
+    return DecodeStream(tokenizer, prompt, skip_special_tokens=False)
