@@ -18,6 +18,7 @@ from tokenizers.decoders import DecodeStream as PeerStream
 
 from benchmarks.peers.detokenizers import HAS_VLLM, has, vllm_detokenizer, vllm_tokenizer
 from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
+from mini_vllm.tokenizer.pieces import PieceTable
 
 Emit = Callable[[Any], None]
 Ids = Sequence[int]
@@ -36,6 +37,22 @@ class Floor:
     def step(self, token_id: int) -> str:
         """Return the token's text."""
         return self._texts[token_id]
+
+
+class Stateful(Floor):
+    """The least that a stream can do: also remember a state. It takes -1 for the last id."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, texts: list[str]) -> None:
+        pairs: list[tuple[str, Any]] = []
+        pairs += [(text, pairs) for text in texts]
+        self._pairs = pairs
+
+    def step(self, token_id: int) -> str:
+        """Return the token's text."""
+        text, self._pairs = self._pairs[token_id]
+        return text
 
 
 class _WithStep:
@@ -137,7 +154,7 @@ def contenders(inner: tokenizers.Tokenizer) -> dict[str, Contender]:
     """Return the contenders for a tokenizer, by name: those whose packages are installed."""
     tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
     assert tokenizer.pieces is not None
-    floor = Floor([(piece or b"").decode("utf-8", "replace") for piece in tokenizer.pieces.rest])
+    floor = Floor(shown(tokenizer.pieces))
     by_name: dict[str, Contender] = {
         OURS: ours(tokenizer),
         FLOOR: _WithStep(lambda prompt: floor),
@@ -147,6 +164,23 @@ def contenders(inner: tokenizers.Tokenizer) -> dict[str, Contender]:
         by_name[FAST] = _Vllm("Fast", inner)
         by_name[SLOW] = _Vllm("Slow", inner)
     return by_name
+
+
+def shown(pieces: PieceTable) -> list[str]:
+    """Return the text of each id alone, with U+FFFD for bytes that are no character."""
+    return [(piece or b"").decode("utf-8", "replace") for piece in pieces.rest]
+
+
+def parts(inner: tokenizers.Tokenizer) -> dict[str, Contender]:
+    """Return the steps between the floor and ours, by name: each does more than the one before."""
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    assert tokenizer.pieces is not None
+    floor, state = Floor(shown(tokenizer.pieces)), Stateful(shown(tokenizer.pieces))
+    return {
+        "floor: a call, a lookup in a list": _WithStep(lambda prompt: floor),
+        "... that also remembers a state": _WithStep(lambda prompt: state),
+        "ours: ... of half a character, and refuses -1": ours(tokenizer),
+    }
 
 
 def check(contender: Contender, ids: Ids, text: str) -> None:

@@ -6,17 +6,36 @@ that only looks up a list: no `step(id)` in Python can be faster. *HF* is the `D
 vLLM uses Fast, around HF's stream, for Hugging Face's tokenizers, and Slow for all others.
 
 *Interleaved* finds the caches as another contender left them; *alone* has them to itself.
+
+How near the floor is depends on the processor, so the last table of a vocabulary has the parts of a
+step. A stream that is exact cannot leave out two things that the floor does not do: it remembers
+the half character before an id, and it refuses an id of -1, which a list takes for its last. Each
+of the 256 streams lives for 40 ids, so its making counts as well.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+import tokenizers
+
 from benchmarks.aims import at_least, at_most
-from benchmarks.contenders import FAST, FLOOR, HF, OURS, SLOW, Contender, check, contenders
+from benchmarks.contenders import (
+    FAST,
+    FLOOR,
+    HF,
+    OURS,
+    SLOW,
+    Contender,
+    check,
+    contenders,
+    parts,
+)
 from benchmarks.harness import Report, Work, alone, interleaved, main
 from benchmarks.materials import texts, vocabularies
 
 STREAMS = 256
+# The ids of each of them.
+LANE = 40
 BURST = 4
 _LEAST = {
     "interleaved": {HF: 4, FAST: 9, SLOW: 25},
@@ -36,7 +55,7 @@ Timed = dict[str, float]
 
 def work(report: Report) -> None:
     """Measure every vocabulary and kind of text."""
-    count = 512 if report.quick else 40 * STREAMS
+    count = 512 if report.quick else LANE * STREAMS
     for vocabulary, inner in vocabularies.available(quick=report.quick).items():
         by_name = contenders(inner)
         by_kind: dict[str, dict[str, Timed]] = {}
@@ -48,6 +67,7 @@ def work(report: Report) -> None:
             by_kind[kind] = _ways(by_name, ids, report.repeats)
         for way in PEERS:
             _table(report, vocabulary, way, {kind: ways[way] for kind, ways in by_kind.items()})
+        _parts(report, vocabulary, inner, count)
     _summary(report)
     report.counts["tokens"] = count
 
@@ -92,6 +112,22 @@ def _table(report: Report, vocabulary: str, way: str, by_kind: dict[str, Timed])
             report.judge(FLOORS[way], 1 / ratios[FLOOR], case)
     title = f"{vocabulary}: {way} (ns a token; x: as a multiple of ours)"
     report.table(title, ["text", OURS, *others, *(f"{name} x" for name in others)], rows)
+
+
+def _parts(report: Report, vocabulary: str, inner: tokenizers.Tokenizer, count: int) -> None:
+    """Measure how much of a step each thing costs that the floor leaves out, and a new stream."""
+    by_name = parts(inner)
+    columns = []
+    for kind in texts.KINDS:
+        ids = vocabularies.ids(inner, kind, count)
+        timed = alone({n: _run(c.stream, ids) for n, c in by_name.items()}, 3 * report.repeats)
+        columns.append([taken / count * 1e9 for taken in timed.values()])
+    rows = [[name, *row] for name, row in zip(by_name, zip(*columns, strict=True), strict=True)]
+    make = by_name[[*by_name][-1]].make
+    new = alone({"new": lambda: [make(()) for _ in range(STREAMS)]}, 3 * report.repeats)["new"]
+    each = new / STREAMS / LANE * 1e9
+    rows.append([f"a new stream, by each of {LANE} ids", *[each] * len(texts.KINDS)])
+    report.table(f"{vocabulary}: the parts of a step (ns a token, alone)", ["", *texts.KINDS], rows)
 
 
 def _summary(report: Report) -> None:
