@@ -23,7 +23,7 @@ from benchmarks.peers.mistral import HAS_MISTRAL
 GROUPS = (
     "detokenize", "growth", "encode", "decode", "shape", "stops", "tool_parsers", "formats",
     "pipeline",
-    "engine", "server", "grading",
+    "engine", "server", "front", "grading",
 )  # fmt: skip
 # The first and the last print a table, and are no part of that page.
 NAMES = ("lab_start", *GROUPS, "site")

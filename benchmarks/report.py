@@ -1,7 +1,7 @@
 """Write RESULTS.md from the results in `benchmarks/out/`. Run `python -m benchmarks` first.
 
 A group without results there keeps the section that the page has of it, and its rows in the table
-of the aims.
+of the aims. The page on fronts of several processes gets its figures from the written page.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks import aims
+from benchmarks import aims, capacity
 from benchmarks.__main__ import GROUPS
 from benchmarks.harness import OUT, are_numbers, shown
 
@@ -46,6 +46,10 @@ def main() -> int:
     before = args.to.read_text(encoding="utf-8") if args.to.is_file() else ""
     args.to.write_text(page(groups, args.date, before), encoding="utf-8")
     print(f"wrote {', '.join(group['name'] for group in groups)} into {args.to.name}")
+    if args.to == PAGE:
+        text = capacity.page(capacity.PAGE.read_text("utf-8"), PAGE.read_text("utf-8"))
+        capacity.PAGE.write_text(text, encoding="utf-8")
+        print(f"wrote {capacity.PAGE.name}")
     if groups[0]["name"] == "detokenize":
         args.to.with_name(CHART.name).write_text(chart(groups[0]), encoding="utf-8")
         print(f"wrote {CHART.name}")
@@ -56,17 +60,23 @@ def page(groups: list[dict[str, Any]], day: date, before: str = "") -> str:
     """Return the page for the groups' results, with the other sections that it had before."""
     sections = dict(re.findall(r"(?ms)^(## (?:\w+)\n)(.*?)(?=^## |\Z)", before))
     sections |= {f"## {group['name']}\n": _section(group, day) for group in groups}
-    sections[_AIMS] = _aims(groups, sections.get(_AIMS, ""))
+    if table := _aims(groups, sections.pop(_AIMS, "")):
+        sections[_AIMS] = table
     titles = [_AIMS, *(f"## {name}\n" for name in GROUPS)]
     parts = [f"{title}{sections[title].rstrip()}\n\n" for title in titles if title in sections]
     return "".join([HEAD, *parts]).rstrip() + "\n"
 
 
 def _aims(groups: list[dict[str, Any]], before: str) -> str:
-    """Return the section of the aims, with the earlier rows of groups that have no results."""
+    """Return the section of the aims, with the earlier rows of groups that have no results.
+
+    Without any row it is empty.
+    """
     lines = {name: re.findall(rf"(?m)^\| {name} \|.*\n", before) for name in GROUPS}
     for group in groups:
         lines[group["name"]] = [_line(row) for row in aims.rows([group])]
+    if not any(lines.values()):
+        return ""
     rule = _rule([name == "ratio" for name in aims.HEADER])
     return f"\n{aims.ABOUT}\n{_line(aims.HEADER)}{_line(rule)}" + "".join(chain(*lines.values()))
 
@@ -77,7 +87,8 @@ def _section(group: dict[str, Any], day: date) -> str:
     if group["name"] == "detokenize":
         parts.append(f"![Nanoseconds a token, by contender]({CHART.name})\n\n")
     parts += map(_table, group["tables"])
-    parts.append(_targets(group["targets"]))
+    if group["targets"]:
+        parts.append(_targets(group["targets"]))
     return "".join(parts)
 
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 import benchmarks.__main__ as main
-from benchmarks import aims, harness
+from benchmarks import aims, capacity, harness, report
 from benchmarks.__main__ import GROUPS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,7 +24,7 @@ KEYS = {"name", "about", "quick", "machine", "tables", "targets", "counts"}
 TABLES = {
     "detokenize": 6, "growth": 5, "encode": 5, "decode": 5, "shape": 3,
     "stops": 5, "tool_parsers": 2, "formats": 1, "pipeline": 2, "engine": 8, "server": 2,
-    "grading": 4 if shutil.which("otter") else 3,
+    "front": 1, "grading": 4 if shutil.which("otter") else 3,
 }  # fmt: skip
 
 
@@ -168,6 +168,41 @@ def test_the_page_is_made_of_results(tmp_path):
     tail = tail.replace("2026-01-31", "2026-02-01").replace("0 of 1", "1 of 1")
     tail = tail.replace("\n\n- missed: alone, peer / ours, HF: 3.00, aim >= 4", "")
     assert page.read_text() == f"{head}## grading\n{tail}"
+
+
+def test_the_page_on_fronts_has_the_figures_of_the_results():
+    text = capacity.PAGE.read_text("utf-8")
+    assert text == capacity.page(text, report.PAGE.read_text("utf-8"))
+
+
+def test_the_figures_of_the_page_on_fronts_are_those_of_their_rows():
+    """One cost at a time is ten times as high: what it limits holds a tenth, and nothing else."""
+    tables = {
+        "Streams x tokens: events a second": "| 256 x 100 | ours, chat | {chat:,} |\n"
+        "| 256 x 100 | ours, completions | {plain} |",
+        "16k, trained here: 256 replies of 546 ids": "| ours | {path:,} |",
+        "From the request to the first byte of the body (ms)": "| 256 | ours, chat | 278 | 552 |",
+        "Memory of a server (bytes)": "| a stream | {memory:,} |",
+    }
+    results = "".join(f"**{title}**\n\n{row}\n\n" for title, row in tables.items())
+    costs = {"chat": 30_000, "plain": 50_000, "path": 1_000, "memory": 40_000}
+
+    def limits(**changes):
+        said = capacity.part(results.format(**{**costs, **changes}))
+        return [
+            int(n.replace(",", "")) for n in re.findall(r"(?m)^\| [a-z1].*\| ([\d,]+) \|$", said)
+        ]
+
+    assert limits() == [600, 1_000, 20_000, 26_844]
+    assert limits(chat=3_000) == [60, 1_000, 20_000, 26_844]
+    assert limits(plain=5_000) == [600, 100, 20_000, 26_844]
+    assert limits(path=10_000) == [600, 1_000, 2_000, 26_844]
+    assert limits(memory=400_000) == [600, 1_000, 20_000, 2_684]
+    said = capacity.part(results.format(**costs))
+    assert "30,000 x 0.5 / 50 = 300 streams" in said
+    assert "| 16 | 4,096 | 204,800 | 14 | 164 MB |" in said
+    with pytest.raises(ValueError, match=r"no table 'Memory.* with a row a stream"):
+        capacity.part(results.format(**costs).replace("| a stream", "| a reader"))
 
 
 def test_a_wrong_contender_is_not_timed():

@@ -43,6 +43,7 @@ def tree(tmp_path, monkeypatch):
     for name, text in (
         ("upstream/.sources/vllm/v1/engine/detokenizer.py", SOURCE),
         ("upstream/README.md", MAP),
+        ("mini_vllm/engine/front.md", MAP),
         ("phase-1/labs/lab-01/README.md", PAGE),
         ("mini_vllm/pipeline.py", "class ServingPipeline:\n    def feed(self): pass\n"),
     ):
@@ -70,6 +71,7 @@ def test_what_is_there_is_found(tree):
         ("upstream/README.md", "`check_stop", "`check_stops", "line 3: check_stops_strings is not"),
         ("upstream/README.md", "`best_end", "`best_endd", "line 3: best_endd is not in vllm/v1"),
         ("upstream/README.md", "Base.update", "Base.push", "line 4: Base.push is not in vllm/v1"),
+        ("mini_vllm/engine/front.md", "`best_end", "`best_endd", "line 3: best_endd is not in"),
         ("phase-1/labs/lab-01/README.md", "engine/detok", "detok", "there is no vllm/v1/detok"),
         ("phase-1/labs/lab-01/README.md", "check_stop", "find_stop", "find_stop_strings is in no"),
     ],
@@ -87,7 +89,7 @@ def test_the_pinned_versions_are_those_that_the_map_and_the_labs_speak_of():
     for engine in sources.ENGINES:
         assert f"{engine.name} {engine.version}**" in text
         assert f"/v{engine.version}/" in text
-        for page in ROOT.glob("phase-*/labs/*/README.md"):
+        for page in (ROOT / sources.FRONT, *ROOT.glob("phase-*/labs/*/README.md")):
             told = re.findall(rf"\b{engine.name} (\d+\.\d+\.\d+)", page.read_text("utf-8"))
             assert set(told) <= {engine.version}, page
 

@@ -9,9 +9,9 @@ compared. They are unpacked into
 `upstream/.sources/`, at the paths that they have in the engines: `vllm/v1/engine/detokenizer.py`.
 Nothing is installed, and no code of theirs runs.
 
-The check reads the reading map and the labs' notes: each file that they name must be there. Names
-in code letters must be in the files of their row of the map, or, in the notes, in some file of the
-engines.
+The check reads the reading map, the page on fronts and the labs' notes: each file that they name
+must be there. Names in code letters must be in the files of their row of a table, or, in the notes,
+in some file of the engines.
 """
 
 import argparse
@@ -31,6 +31,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "upstream" / ".sources"
 MAP = ROOT / "upstream" / "README.md"
+# What the engines' fronts do, in a table like those of the map.
+FRONT = "mini_vllm/engine/front.md"
 
 
 @dataclass(frozen=True)
@@ -241,19 +243,19 @@ _OTHERS = re.compile(
 def check() -> list[str]:
     """Return what the map and the notes name and the sources do not have."""
     every = _Everything()
-    found = list(_check_map(every))
+    found = [line for page in (MAP, ROOT / FRONT) for line in _check_map(page, every)]
     for page in sorted(ROOT.glob("phase-*/labs/*/README.md")):
         found += _check_notes(page, every)
     return found
 
 
-def _check_map(every: "_Everything") -> Iterator[str]:
-    """Check each row of the map's tables: its first two cells are about the files of the first.
+def _check_map(page: Path, every: "_Everything") -> Iterator[str]:
+    """Check each row of a page's tables: its first two cells are about the files of the first.
 
     A row may also say what a name is called in the labs.
     """
     before = ""
-    for number, line in enumerate(MAP.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) != 3 or not _CODE.search(cells[0]):
             continue
@@ -264,7 +266,7 @@ def _check_map(every: "_Everything") -> Iterator[str]:
         if not paths:
             continue
         before = paths[0]
-        where = f"{MAP.relative_to(ROOT)}, line {number}"
+        where = f"{page.relative_to(ROOT)}, line {number}"
         missing = [path for path in paths if every.text(path) is None]
         yield from (f"{where}: there is no {path}" for path in missing)
         texts = "\n".join(every.text(path) or "" for path in paths)
