@@ -4,7 +4,8 @@ Templates are jinja2 programs that are shipped with a model, so they are untrust
 sandbox limits neither time nor memory: `{{ 'a' * 10**10 }}` kills a process before it renders
 anything. Each `ChatTemplate` therefore compiles and renders in a child process of its own. The
 process is started at first use, kept warm, and killed when it exceeds a limit; the next call starts
-another process.
+another process. The templates of this package are trusted, and are rendered in the caller's
+process: a message to a child process costs more than a short conversation.
 
 But:
 - Variables are sent as JSON, so tuples arrive as lists, and numeric keys as strings.
@@ -17,8 +18,9 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 from mini_vllm.chat_template.process import WorkerProcess
@@ -108,6 +110,8 @@ class ChatTemplate:
         variables: further variables of every call, such as other special tokens.
         special_tokens: the tokens to find in the rendered text; see `Rendered`.
         limits: the resources that the template may use.
+        trusted: whether the template needs time and memory only in proportion to its variables. It
+            is then rendered in this process; of the limits, only those of sizes apply.
 
     Raises:
         ChatTemplateError: the source is longer than its limit, or a variable is not JSON.
@@ -122,6 +126,7 @@ class ChatTemplate:
         variables: Mapping[str, Any] | None = None,
         special_tokens: Iterable[str] = (),
         limits: TemplateLimits = DEFAULT_LIMITS,
+        trusted: bool = False,
     ) -> None:
         if len(template) > limits.template_size:
             raise ChatTemplateError(
@@ -130,6 +135,7 @@ class ChatTemplate:
             )
         self.template = template
         self.limits = limits
+        self.trusted = trusted
         tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self._variables = {
             **(variables or {}),
@@ -155,7 +161,7 @@ class ChatTemplate:
     @classmethod
     def simple(cls) -> "ChatTemplate":
         """Return the format for models without a template of their own: `role: content` lines."""
-        return cls(SIMPLE_TEMPLATE)
+        return cls(SIMPLE_TEMPLATE, trusted=True)
 
     def with_special_tokens(self, special_tokens: Iterable[str]) -> "ChatTemplate":
         """Return the same template for a vocabulary with these special tokens."""
@@ -167,6 +173,7 @@ class ChatTemplate:
             variables=self._variables,
             special_tokens=special_tokens,
             limits=self.limits,
+            trusted=self.trusted,
         )
 
     def apply_chat_template(
@@ -225,6 +232,25 @@ class ChatTemplate:
             self._end()
 
     def _ask(self, request: bytes) -> dict[str, Any]:
+        reply = self._render_here(request) if self.trusted else self._exchange(request)
+        if "limit" in reply:
+            raise ChatTemplateError(_overstepped(reply["limit"], self.limits))
+        if "error" in reply:
+            raise ChatTemplateError(reply["error"])
+        return reply
+
+    @cached_property
+    def _render_here(self) -> Callable[[bytes], dict[str, Any]]:
+        # Imported late: most programs with a tokenizer render nothing, and jinja2 is large.
+        from mini_vllm.chat_template.worker import Renderer, reply_to
+
+        size = self.limits.output_size
+        return partial(
+            reply_to, Renderer(self.template, size, self.special_tokens, self._variables)
+        )
+
+    def _exchange(self, request: bytes) -> dict[str, Any]:
+        """Return the reply of the child process; end the process if it exceeded a limit."""
         with self._lock:
             if self._process is None or not self._process.alive():
                 self._end()
@@ -242,9 +268,6 @@ class ChatTemplate:
                 raise
             if "limit" in reply:
                 self._end()
-                raise ChatTemplateError(_overstepped(reply["limit"], self.limits))
-        if "error" in reply:
-            raise ChatTemplateError(reply["error"])
         return reply
 
     def _end(self) -> None:

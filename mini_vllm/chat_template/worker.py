@@ -2,7 +2,8 @@
 
 `ChatTemplate` starts it as `python -I FILE` and talks to it in frames: eight bytes of length, then
 JSON in UTF-8. The first frame is the set-up; each further one is a dict of variables to render
-with, or null to compile only. The reply has one of three shapes: `{"text", "special", "clean"}`,
+with, or null to compile only. A trusted template has no process: `ChatTemplate` then imports this
+module and calls `reply_to`. The reply has one of three shapes: `{"text", "special", "clean"}`,
 `{"error"}` or `{"limit"}`, which names the limit that was exceeded. The process ends at the end of
 its input. It imports jinja2, the standard library, and only the marks from its own package.
 
@@ -225,6 +226,15 @@ def answer(
         return {"error": renderer.describe(error)}
 
 
+def reply_to(renderer: Renderer, request: bytes) -> dict[str, Any]:
+    """Return the reply to one request in JSON; see `answer`."""
+    try:
+        return answer(renderer, json.loads(request.decode("utf-8")))
+    except UnicodeDecodeError:
+        # A lone surrogate in a message arrives unchanged.
+        return answer(renderer, json.loads(request.decode("utf-8", "surrogatepass")), odd=True)
+
+
 def limit_self(memory: int) -> None:
     """Set the limits that hold for the life of the process, if the platform has them."""
     with contextlib.suppress(ImportError, OSError, ValueError):
@@ -236,8 +246,8 @@ def limit_self(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _read() -> tuple[Any, bool]:
-    """Return the next request, and whether there are lone surrogates in it."""
+def _read() -> bytes:
+    """Return the next request."""
     header = sys.stdin.buffer.read(8)
     if len(header) < 8:
         raise EOFError
@@ -245,11 +255,7 @@ def _read() -> tuple[Any, bool]:
     data = sys.stdin.buffer.read(size)
     if len(data) < size:
         raise EOFError
-    try:
-        return json.loads(data.decode("utf-8")), False
-    except UnicodeDecodeError:
-        # A lone surrogate in a message arrives unchanged.
-        return json.loads(data.decode("utf-8", "surrogatepass")), True
+    return data
 
 
 def _write(value: Any, most: int = sys.maxsize) -> None:
@@ -262,7 +268,7 @@ def _write(value: Any, most: int = sys.maxsize) -> None:
 
 def main() -> None:
     """Serve requests until the parent closes its end."""
-    setup, _ = _read()
+    setup = json.loads(_read().decode("utf-8", "surrogatepass"))
     renderer = Renderer(
         setup["template"], setup["output_size"], setup["special_tokens"], setup["variables"]
     )
@@ -271,9 +277,9 @@ def main() -> None:
     _write({"ready": True})
     try:
         while True:
-            variables, odd = _read()
+            request = _read()
             signal.setitimer(signal.ITIMER_REAL, setup["seconds"])
-            _write(answer(renderer, variables, odd=odd), setup["reply_size"])
+            _write(reply_to(renderer, request), setup["reply_size"])
             signal.setitimer(signal.ITIMER_REAL, 0)
     except EOFError:
         return

@@ -280,7 +280,7 @@ def load_embedded() -> EmbeddedModel:
     return EmbeddedModel(
         NgramModel((_DATA / "corpus.txt").read_text(encoding="utf-8"), tokenizer=tokenizer),
         tokenizer,
-        ChatTemplate((_DATA / "chat_template.jinja").read_text(encoding="utf-8")),
+        ChatTemplate((_DATA / "chat_template.jinja").read_text(encoding="utf-8"), trusted=True),
     )
 
 

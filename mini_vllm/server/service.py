@@ -296,6 +296,9 @@ def create_service(
         metrics=metrics,
     )
     chat_template = chat_template.with_special_tokens(tokenizer.special_tokens.all())
+    if chat_template.trusted:
+        # Compiled now, and not on the loop by the first request.
+        chat_template.validate()
     metrics.watch(engine.stats, cached, model_name=model_name, num_blocks=num_blocks)
     most = max_num_seqs + max_waiting
     limits = options.get("limits", DEFAULT_LIMITS)

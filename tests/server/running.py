@@ -1,6 +1,5 @@
 """The real server at a free port with any model, and a client made of a bare socket."""
 
-import functools
 import json
 import re
 import socket
@@ -106,25 +105,6 @@ class Says(ScriptedModel):
         self.released += 1
 
 
-@functools.cache
-def _template_of(tokens):
-    return ChatTemplate.simple().with_special_tokens(tokens)
-
-
-class _KeptTemplate:
-    """The simple template; its process is started once, not once a server."""
-
-    template = ChatTemplate.simple().template
-
-    def with_special_tokens(self, tokens):
-        kept = _KeptTemplate()
-        kept.render = _template_of(tuple(tokens)).render
-        return kept
-
-    def close(self):
-        pass
-
-
 @dataclass
 class Running:
     """A server that runs."""
@@ -211,7 +191,7 @@ def running(
     Time limits are far away by default.
     """
     options = {"max_num_seqs": 8, "max_model_len": 2**17, "tool_format": "hermes", **options}
-    tokenizer, chat_template = tokenizer or ByteTokenizer(), chat_template or _KeptTemplate()
+    tokenizer, chat_template = tokenizer or ByteTokenizer(), chat_template or ChatTemplate.simple()
     service = create_service(model, tokenizer, chat_template, name, **options)
     server = make_server(
         create_app(

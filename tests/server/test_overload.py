@@ -5,12 +5,15 @@ import threading
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from running import CHAT, DEADLINE, Says, asking, at_once, paced, running, until
+from running import CHAT, DEADLINE, Says, asking, at_once, paced, running, tool, until
 from wire_client import read_chat
 
+from mini_vllm.chat_template.process import WorkerProcess
+from mini_vllm.chat_template.template import SIMPLE_TEMPLATE, ChatTemplate
 from mini_vllm.engine import Burst, EngineThread, thread
 from mini_vllm.server.http_server import TimedProtocol
 from mini_vllm.server.wire.sse import SseStream
+from mini_vllm.tokenizer import ByteTokenizer, CacheConfig
 
 
 @pytest.fixture
@@ -156,3 +159,59 @@ def test_a_health_check_waits_for_few_turns_of_200_streams(monkeypatch):
         for _ in range(10):
             assert server.fetch("/health").status == 200
     assert max(waits) <= 2_000
+
+
+LONG = "a" * 2_000
+PROMPTS = [
+    (CHAT, asking("say"), True),
+    (CHAT, asking("say", tools=[tool("f", a=1)], chat_template_kwargs={"b": [2]}), True),
+    (CHAT, asking("say", chat_template_kwargs={"b": [LONG]}), False),
+    (CHAT, asking("say", chat_template_kwargs={LONG: 1}), False),
+    (CHAT, asking("say", tools=[tool("f", description=LONG)]), False),
+    (CHAT, asking(LONG), False),
+    (CHAT, asking("say", chat_template_kwargs={"b": [1] * 300}), False),
+    ("/v1/completions", {"prompt": "<say>"}, True),
+    ("/v1/completions", {"prompt": LONG + "<say>"}, False),
+]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_the_loop_renders_and_encodes_what_is_short_and_trusted(monkeypatch, trusted):
+    threads, encode = [], ByteTokenizer.encode
+
+    def encoding(self, *args, **options):
+        threads.append(threading.current_thread())
+        return encode(self, *args, **options)
+
+    monkeypatch.setattr(ByteTokenizer, "encode", encoding)
+    template = ChatTemplate(SIMPLE_TEMPLATE, trusted=trusted)
+    cache = CacheConfig(enable_l0=False)
+    with running(Says(say="Hi"), chat_template=template, cache=cache) as server:
+        for path, body, is_short in PROMPTS:
+            del threads[:]
+            server.fetch(path, {**body, "max_tokens": 1})
+            on_loop = is_short and (trusted or path != CHAT)
+            assert (threads == [server.thread]) is on_loop, (path, str(body)[:80])
+
+
+def test_a_strangers_template_does_not_hold_up_the_loop(monkeypatch):
+    """The loop answers others for as long as a template renders, although the chat is short."""
+    begun, over, exchange = threading.Event(), threading.Event(), WorkerProcess.exchange
+
+    def rendering(process, data, seconds):
+        if b"<say>" in data:
+            begun.set()
+            assert over.wait(DEADLINE)
+        return exchange(process, data, seconds)
+
+    monkeypatch.setattr(WorkerProcess, "exchange", rendering)
+    with (
+        running(Says(say="Hi"), chat_template=ChatTemplate(SIMPLE_TEMPLATE)) as server,
+        server.connect() as client,
+    ):
+        client.ask(CHAT, asking("say"))
+        assert begun.wait(DEADLINE)
+        assert server.fetch("/health").status == 200
+        assert not over.is_set()
+        over.set()
+        assert client.answer().json()["choices"][0]["message"]["content"] == "Hi"

@@ -148,8 +148,11 @@ BRIEF = [ChatMessage.system("Be brief"), ChatMessage.user("Hi")]
     ],
 )  # fmt: skip
 def test_what_it_renders(make, template, options, messages, prompted, variables, expected):
-    template = make(template, **options)
-    assert template.apply_chat_template(messages, prompted, **variables) == expected
+    # A trusted template is rendered in this process.
+    for trusted in (False, True):
+        made = make(template, trusted=trusted, **options)
+        assert made.apply_chat_template(messages, prompted, **variables) == expected
+        assert (made._process is None) is trusted
 
 
 def test_the_format_of_models_without_a_template():
@@ -221,9 +224,10 @@ def test_reasoning_has_several_names_and_what_is_none_is_left_out(make):
 
 
 @pytest.mark.parametrize("content", ["\ud800", "a\udfffb", "\ud83d\ude42", "\x00\u2028\ufffd"])
-def test_odd_characters_arrive_as_they_were(chatml, content):
-    text = chatml.apply_chat_template([ChatMessage.user(content)])
-    assert text == f"<|im_start|>user\n{content}<|im_end|>\n"
+def test_odd_characters_arrive_as_they_were(chatml, make, content):
+    for template in (chatml, make(CHATML, trusted=True)):
+        text = template.apply_chat_template([ChatMessage.user(content)])
+        assert text == f"<|im_start|>user\n{content}<|im_end|>\n"
 
 
 # What goes wrong.
@@ -245,10 +249,12 @@ def test_errors_name_the_line(template, message):
     assert message in answer(Renderer(template, 10_000), {})["error"]
 
 
-def test_errors_and_raise_exception_arrive_unchanged(make):
+@pytest.mark.parametrize("trusted", [False, True])
+def test_errors_and_raise_exception_arrive_unchanged(make, trusted):
     template = make(
         "\n{{ nothing.at_all if not messages else "
-        "raise_exception('Roles must alternate: ' ~ messages[0].role) }}"
+        "raise_exception('Roles must alternate: ' ~ messages[0].role) }}",
+        trusted=trusted,
     )
     for messages, message in (
         (HI, "Roles must alternate: user"),
@@ -354,6 +360,13 @@ def test_the_spans_of_special_tokens_count_as_output(make):
     template = make("{{ 'x' * (9_999 + messages | length) }}", special_tokens="x", limits=TIGHT)
     with pytest.raises(ChatTemplateError, match="output"):
         template.apply_chat_template(HI)
+
+
+def test_a_trusted_template_keeps_to_the_limit_of_its_output(make):
+    template = make("{{ messages[0].content }}", limits=TIGHT, trusted=True)
+    assert template.apply_chat_template([ChatMessage.user("a" * 10_000)]) == "a" * 10_000
+    with pytest.raises(ChatTemplateError, match="output"):
+        template.apply_chat_template([ChatMessage.user("a" * 10_001)])
 
 
 def test_a_render_without_end_is_stopped_and_the_next_one_works(make):
