@@ -49,8 +49,16 @@ PACE = 0.005
 AWAITS, NEVER = "Starlette, awaits", "Starlette, never awaits"
 OURS, CHAT = "ours, completions", "ours, chat"
 PACED, PACED_CHAT = "ours, completions, paced", "ours, chat, paced"
+KINDS = {OURS: "completions", CHAT: "chat"}
 EVENTS = at_least("events a second, completions / peer", AWAITS, 0.7)
-FIRST = at_most(f"first byte of {max(SHAPES)}, completions / peer", AWAITS, 3)
+MANY = max(SHAPES)
+EVENTS_OF_MANY = {
+    name: at_least(f"events a second of {MANY}, {kind} / peer", AWAITS, 0.75)
+    for name, kind in KINDS.items()
+}
+FIRST_OF_MANY = {
+    name: at_most(f"first byte of {MANY}, {kind} / peer", AWAITS, 3) for name, kind in KINDS.items()
+}
 # Completions and chats both get text, which the server has to encode.
 SAID = "Tell me all."
 TEXT, DELTA = b'"text":', b'"delta":{"content":'
@@ -143,6 +151,9 @@ def _events(report: Report, contenders: dict[str, Contender], texts: list[str]) 
                  median(figures.busy)]
             )  # fmt: skip
         report.judge(EVENTS, rate[OURS] / rate[AWAITS], f"{streams} streams")
+        if streams == MANY:
+            for name, aim in EVENTS_OF_MANY.items():
+                report.judge(aim, rate[name] / rate[AWAITS])
         report.counts[f"{streams} x {count}"] = {
             n: figures.per_stream for n, figures in by_name.items()
         }
@@ -157,9 +168,10 @@ def _firsts(report: Report, contenders: dict[str, Contender], texts: list[str]) 
         rounds = 2 if report.quick else FIRST_ROUNDS[streams]
         count = QUICK_TOKENS if report.quick else FIRST_TOKENS
         by_name = _rounds(contenders, streams, count, rounds, texts)
-        if streams == max(SHAPES):
-            at_first = median(by_name[OURS].first_byte) / median(by_name[AWAITS].first_byte)
-            report.judge(FIRST, at_first)
+        if streams == MANY:
+            peer = median(by_name[AWAITS].first_byte)
+            for name, aim in FIRST_OF_MANY.items():
+                report.judge(aim, median(by_name[name].first_byte) / peer)
         for name, figures in by_name.items():
             shown = [1e3 * part for times in (figures.first_byte, figures.first_content)
                      for part in (median(times), quantiles(times, n=100)[98])]  # fmt: skip
