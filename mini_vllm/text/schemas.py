@@ -159,7 +159,7 @@ def _read(tools: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, frozenset[s
         function = _mapping(_mapping(tool, f"tools[{number}]").get("function"), at)
         name = function.get("name")
         if not isinstance(name, str) or not name:
-            raise ValueError(f"{at}.name is {name!r}; it must be a string that is not empty")
+            raise ValueError(f"{at}.name is {name!r:.60}; it must be a string that is not empty")
         root = _mapping(function.get("parameters") or {}, f"{at}.parameters")
         types[name] = {}
         for branch in schema_branches(root, root):

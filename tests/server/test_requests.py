@@ -122,6 +122,7 @@ REFUSED = {
         ),
         ({"tools": [F, {"type": "function"}]}, "tools[1].function: is"),
         (function(name=""), "tools[0].function.name: is"),
+        (function(name=[1] * 999), f"tools[0].function.name: is {str([1] * 999)[:60]}; it must"),
         (NO_SCHEMA, "tools[0].function.parameters: is"),
         ({"tools": [F] * 129}, "tools: has 129 tools; at most 128 are allowed"),
         ({"tools": [{**F, "x": nested(16)}]}, "tools[0]: is nested deeper than 16; flatten it"),

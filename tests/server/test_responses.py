@@ -84,6 +84,8 @@ WHOLE_TURN = {"role": "assistant", "reasoning_content": "hm", "content": "I look
         ({"input": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}]},
                     {**RESULT, "output": [{"type": "input_text", "text": "sunny"}]}]},
          [{"role": "assistant", "reasoning_content": "s", "content": ""}, ANSWERED]),
+        ({"input": [{**THINKS, "content": None}, SAYS]},
+         [{"role": "assistant", "reasoning_content": "", "content": "I look."}]),
     ],
 )  # fmt: skip
 def test_items_are_the_messages_of_a_chat(fields, expected):

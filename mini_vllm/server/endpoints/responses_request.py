@@ -312,7 +312,8 @@ def _reasoning(item: dict[str, Any], at: str) -> str:
         return _text(reasoning.content, f"{at}.content")
     if reasoning.encrypted_content and not reasoning.summary:
         raise invalid(f"{at}.encrypted_content", "cannot be read here; leave the item out")
-    return _text(reasoning.summary, f"{at}.summary")
+    # Clients send back the empty summary of this server's own items, some without their content.
+    return _text(reasoning.summary, f"{at}.summary") if reasoning.summary else ""
 
 
 def _text(content: str | Sequence[Part], at: str) -> str:
