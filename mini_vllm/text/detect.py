@@ -80,7 +80,7 @@ REASONING_MARKERS: Rows = (
     (("[THINK]",), "mistral"),
     (("◁think▷",), "kimi"),
     (("Here is my thought process:",), "granite"),
-    (("</think>", "<tool_sep>"), "hy_v3"),
+    (("</think>", "<tool_sep>", "<arg_key>"), "hy_v3"),
     (("</think>", "<tool_calls>"), "hunyuan_a13b"),
     (("</think>", "<minimax:tool_call>"), "minimax_m2"),
     (("</think>", "<response>", "<|start_of_role|>"), "granite_3_3"),

@@ -99,6 +99,13 @@ def test_a_template_shows_the_suffix_of_its_tags(text, tools, reasoning):
     assert find_format(tools).states["content"].on.keys() == {"<tool_calls:opensource>"}
 
 
+def test_a_tag_of_hunyuan_in_another_template_does_not_show_its_reasoning():
+    # MiniCPM 5 splits its own calls at `<tool_sep>`.
+    text = f"</think>{CALLS['minicpm5']}{{{{ content.split('<tool_sep>') }}}}"
+    assert detect_format(text) == ("minicpm5", "qwen3")
+    assert detect_format(f"</think>{CALLS['hy_v3']}") == ("hy_v3", "hy_v3")
+
+
 @pytest.mark.parametrize(
     "text",
     [
