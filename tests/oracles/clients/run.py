@@ -3,8 +3,9 @@
     python tests/oracles/clients/run.py            all of them
     python tests/oracles/clients/run.py langchain  those whose name has this in it
 
-Each asks for a whole answer, a streamed one, and one for which it calls a tool; what they must make
-of it is in `expected.json`, what the model says in `script.toml`. pip and npm fetch the libraries
+Each asks for a whole answer, a streamed one, one for which it calls a tool, and, if it can, an
+object of a schema; what they must make of it is in `expected.json`, what the model says in
+`script.toml`. pip and npm fetch the libraries
 once, 1.2 GB, into `.oracles/clients/`. But for `sources`, no scripts of packages run.
 """
 
@@ -23,7 +24,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 ENVIRONMENTS = ROOT / ".oracles" / "clients"
-STEPS = ("chat", "stream", "tools")
+STEPS = ("chat", "stream", "tools", "structured")
 # The longest that one client may take, in seconds: most of it goes into importing it.
 LONGEST = 600
 
@@ -60,17 +61,17 @@ class Client:
 OPENAI = {"openai_chat": "chat", "openai_responses": "responses"}
 CLIENTS = (
     Client("openai-1", ("openai==1.109.1",), OPENAI),
-    Client("openai-3", ("openai==3.52.0",), OPENAI),
+    Client("openai-3", ("openai==3.57.0",), OPENAI),
     Client(
-        "langchain", ("langchain-openai==1.7.3",),
+        "langchain", ("langchain-openai==1.7.4",),
         {"with_langchain": "chat", "with_langchain_responses": "responses"},
     ),
     Client(
-        "langgraph", ("langgraph==1.2.22", "langchain==1.4.7", "langchain-openai==1.7.3"),
+        "langgraph", ("langgraph==1.2.24", "langchain==1.5.2", "langchain-openai==1.7.4"),
         {"with_langgraph": "chat"},
     ),
     # Without `mcp`, it cannot take tools at all.
-    Client("litellm", ("litellm==1.106.2", "mcp==2.3.0"), {"with_litellm": "chat"}),
+    Client("litellm", ("litellm==1.110.2", "mcp==2.3.0"), {"with_litellm": "chat"}),
     Client("instructor", ("instructor==1.17.0",), {"with_instructor": "chat"}),
     Client(
         "pydantic-ai", ("pydantic-ai-slim[openai]==2.68.0",),
@@ -82,7 +83,7 @@ CLIENTS = (
     ),
     Client("smolagents", ("smolagents[openai]==1.26.0",), {"with_smolagents": "chat"}),
     Client(
-        "haystack", ("haystack-ai==3.4.0",),
+        "haystack", ("haystack-ai==3.4.1",),
         {"with_haystack": "chat", "with_haystack_responses": "responses"},
     ),
     Client(
@@ -96,16 +97,16 @@ CLIENTS = (
         "semantic-kernel", ("semantic-kernel==1.45.0",), {"with_semantic_kernel": "chat"},
         sources="pybars4,PyMeta3",
     ),
-    Client("openai-node", ("openai@6.49.0",), OPENAI, "mjs"),
+    Client("openai-node", ("openai@7.57.0",), OPENAI, "mjs"),
     Client(
-        "ai-sdk-openai", ("@ai-sdk/openai@3.0.141", "ai@6.0.326", "zod@4.6.7"),
+        "ai-sdk-openai", ("@ai-sdk/openai@4.0.118", "ai@7.0.173", "zod@4.6.7"),
         {"ai_chat": "chat", "ai_responses": "responses"}, "mjs",
     ),
     Client(
-        "ai-sdk-compatible", ("@ai-sdk/openai-compatible@2.0.91", "ai@6.0.326", "zod@4.6.7"),
+        "ai-sdk-compatible", ("@ai-sdk/openai-compatible@3.0.92", "ai@7.0.173", "zod@4.6.7"),
         {"ai_compatible": "chat"}, "mjs",
     ),
-    Client("qwen-code", ("@qwen-code/qwen-code@0.15.10",), {"with_qwen_code": "chat"}, "mjs"),
+    Client("qwen-code", ("@qwen-code/qwen-code@0.24.4",), {"with_qwen_code": "chat"}, "mjs"),
     Client("opencode", ("opencode-ai@1.18.33",), {"with_opencode": "chat"}, "mjs"),
 )  # fmt: skip
 
@@ -117,7 +118,7 @@ def main() -> int:
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
     (ENVIRONMENTS / ".gitignore").write_text("*\n")
     problems = []
-    row = "{:<32}{:<10}{:<11}{:<8}{:<8}{:<8}{}".format
+    row = "{:<32}{:<10}{:<11}{:<8}{:<8}{:<8}{:<12}{}".format
     with serving() as url:
         print(row("client", "version", "API", *STEPS, "result"))
         for client in wanted:

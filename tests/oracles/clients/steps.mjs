@@ -30,6 +30,11 @@ const checks = {
     same(calls, [["get_weather", expected.arguments]]);
     same(said, expected.forecast);
   },
+  async structured(program, url) {
+    const { parameters } = expected.tool;
+    const prompt = "What is the weather in Quillon? As JSON.";
+    same(await program.structured(url, prompt, parameters), expected.arguments);
+  },
 };
 
 const [name, url] = process.argv.slice(2);

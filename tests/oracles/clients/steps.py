@@ -4,7 +4,8 @@
 
 A program has three functions, plain or async: `chat(url, prompt)` returns a text,
 `stream(url, prompt)` yields its pieces, and `tools(url, prompt, tool, call)` lets the model call
-`call(name, arguments)` and returns what it says at the end. The answers are those of
+`call(name, arguments)` and returns what it says at the end. It may have a fourth, `structured(url,
+prompt, model)`, which returns an object of a pydantic model, or its JSON. The answers are those of
 `script.toml`, as `expected.json` has them. One line of JSON says `ok` of each step, or what was
 wrong.
 """
@@ -48,6 +49,19 @@ def check_tools(program, url):
     same(said, EXPECTED["forecast"])
 
 
+def check_structured(program, url):
+    """An object of a schema, by the client's own means."""
+    import pydantic
+
+    config = pydantic.ConfigDict(extra="forbid")
+    model = pydantic.create_model(
+        EXPECTED["tool"]["name"], __config__=config, city=(str, ...), days=(int, ...)
+    )
+    found = result_of(program.structured(url, "What is the weather in Quillon? As JSON.", model))
+    found = model.model_validate_json(found) if isinstance(found, str) else found
+    same(found.model_dump(), EXPECTED["arguments"])
+
+
 def same(found, expected):
     """Demand that both are equal."""
     assert found == expected, f"{found!r} instead of {expected!r}"
@@ -71,10 +85,12 @@ def main():
     name, url = sys.argv[1:]
     sys.path.insert(0, str(HERE / "programs"))
     said = {}
-    for step, check in (("chat", check_chat), ("stream", check_stream), ("tools", check_tools)):
+    for step in ("chat", "stream", "tools", "structured"):
         try:
-            check(importlib.import_module(name), url)
-            said[step] = "ok"
+            program = importlib.import_module(name)
+            if hasattr(program, step):
+                globals()[f"check_{step}"](program, url)
+                said[step] = "ok"
         except Exception as error:
             traceback.print_exc()
             said[step] = f"{type(error).__name__}: {error}"

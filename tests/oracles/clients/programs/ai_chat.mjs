@@ -3,6 +3,6 @@
 import { createOpenAI } from "@ai-sdk/openai";
 import { program } from "./ai_program.mjs";
 
-export const { chat, stream, tools } = program((url) =>
+export const { chat, stream, structured, tools } = program((url) =>
   createOpenAI({ baseURL: url, apiKey: "none" }).chat("script"),
 );

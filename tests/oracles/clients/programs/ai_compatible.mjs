@@ -3,6 +3,6 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { program } from "./ai_program.mjs";
 
-export const { chat, stream, tools } = program((url) =>
+export const { chat, stream, structured, tools } = program((url) =>
   createOpenAICompatible({ name: "mini", baseURL: url, includeUsage: true })("script"),
 );

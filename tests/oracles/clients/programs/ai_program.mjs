@@ -1,6 +1,6 @@
 // The Vercel AI SDK, whatever the provider: its model and the options of its requests.
 
-import { generateText, jsonSchema, stepCountIs, streamText, tool as toolOf } from "ai";
+import { generateText, jsonSchema, Output, stepCountIs, streamText, tool as toolOf } from "ai";
 
 export function program(modelOf, providerOptions = {}) {
   const asking = (url, prompt) => ({
@@ -31,6 +31,11 @@ export function program(modelOf, providerOptions = {}) {
         stopWhen: stepCountIs(3),
       });
       return await result.text;
+    },
+
+    async structured(url, prompt, schema) {
+      const output = Output.object({ schema: jsonSchema(schema) });
+      return (await generateText({ ...asking(url, prompt), output })).output;
     },
   };
 }

@@ -29,3 +29,11 @@ export async function tools(url, prompt, tool, call) {
   });
   return await runner.finalContent();
 }
+
+export async function structured(url, prompt, schema) {
+  const messages = [{ role: "user", content: prompt }];
+  const json_schema = { name: "weather", strict: true, schema };
+  const response_format = { type: "json_schema", json_schema };
+  const answer = await client(url).chat.completions.create({ model, messages, response_format });
+  return JSON.parse(answer.choices[0].message.content);
+}

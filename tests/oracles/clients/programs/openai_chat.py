@@ -39,3 +39,11 @@ def tools(url, prompt, tool, call):
         for one in message.tool_calls:
             result = call(one.function.name, one.function.arguments)
             messages.append({"role": "tool", "tool_call_id": one.id, "content": result})
+
+
+def structured(url, prompt, model):
+    messages = [{"role": "user", "content": prompt}]
+    completion = client(url).chat.completions.parse(
+        model="script", messages=messages, response_format=model
+    )
+    return completion.choices[0].message.parsed

@@ -33,3 +33,9 @@ export async function tools(url, prompt, tool, call) {
     }
   }
 }
+
+export async function structured(url, prompt, schema) {
+  const text = { format: { type: "json_schema", name: "weather", strict: true, schema } };
+  const response = await client(url).responses.create({ model, input: prompt, text });
+  return JSON.parse(response.output_text);
+}

@@ -32,3 +32,9 @@ def tools(url, prompt, tool, call):
         for one in calls:
             result = call(one.name, one.arguments)
             items.append({"type": "function_call_output", "call_id": one.call_id, "output": result})
+
+
+def structured(url, prompt, model):
+    return (
+        client(url).responses.parse(model="script", input=prompt, text_format=model).output_parsed
+    )

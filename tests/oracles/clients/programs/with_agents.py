@@ -33,3 +33,7 @@ async def tools(url, prompt, tool, call):
     async for _ in run.stream_events():
         pass
     return run.final_output
+
+
+async def structured(url, prompt, model):
+    return (await agents.Runner.run(agent(url, output_type=model), prompt)).final_output

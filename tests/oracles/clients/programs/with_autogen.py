@@ -6,7 +6,7 @@ from autogen_core.tools import FunctionTool
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
 INFO = {"vision": False, "function_calling": True, "json_output": False, "family": "unknown",
-        "structured_output": False, "multiple_system_messages": True}  # fmt: skip
+        "structured_output": True, "multiple_system_messages": True}  # fmt: skip
 
 
 def agent(url, **options):
@@ -40,3 +40,8 @@ async def tools(url, prompt, tool, call):
     async for event in asked.run_stream(task=prompt):
         last = event
     return last.messages[-1].content
+
+
+async def structured(url, prompt, model):
+    run = await agent(url, output_content_type=model).run(task=prompt)
+    return run.messages[-1].content

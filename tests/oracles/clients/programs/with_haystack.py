@@ -7,6 +7,7 @@ from haystack.tools import Tool
 from haystack.utils import Secret
 
 GENERATOR = OpenAIChatGenerator
+FORMAT = "response_format"
 
 
 def generator(url, **options):
@@ -34,3 +35,8 @@ def tools(url, prompt, tool, call):
         chat_generator=generator(url), tools=[offered], streaming_callback=lambda chunk: None
     )
     return agent.run([ChatMessage.from_user(prompt)])["last_message"].text
+
+
+def structured(url, prompt, model):
+    made = generator(url, generation_kwargs={FORMAT: model})
+    return made.run([ChatMessage.from_user(prompt)])["replies"][0].text

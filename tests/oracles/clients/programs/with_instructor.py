@@ -34,3 +34,11 @@ def tools(url, prompt, tool, call):
         model="script", messages=messages, response_model=weather
     )
     return chat(url, call(tool["name"], last.model_dump()))
+
+
+def structured(url, prompt, model):
+    made = instructor.from_openai(
+        OpenAI(base_url=url, api_key="none", max_retries=0), mode=instructor.Mode.JSON_SCHEMA
+    )
+    messages = [{"role": "user", "content": prompt}]
+    return made.chat.completions.create(model="script", messages=messages, response_model=model)

@@ -33,3 +33,7 @@ def tools(url, prompt, tool, call):
         messages.append(message)
         for one in message.tool_calls:
             messages.append(ToolMessage(call(one["name"], one["args"]), tool_call_id=one["id"]))
+
+
+def structured(url, prompt, schema):
+    return model(url).with_structured_output(schema).invoke(prompt)

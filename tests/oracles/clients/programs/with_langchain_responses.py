@@ -1,8 +1,8 @@
 """LangChain's `ChatOpenAI`: responses."""
 
 import with_langchain
-from with_langchain import chat, stream, tools
+from with_langchain import chat, stream, structured, tools
 
 with_langchain.RESPONSES = True
 
-__all__ = ["chat", "stream", "tools"]
+__all__ = ["chat", "stream", "structured", "tools"]

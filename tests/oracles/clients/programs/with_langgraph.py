@@ -1,15 +1,15 @@
 """LangGraph's agent with LangChain's `ChatOpenAI`: chats, its tokens as messages of the graph."""
 
 from langchain.agents import create_agent
+from langchain.agents.structured_output import ProviderStrategy
 from langchain_core.messages import AIMessageChunk
 from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
 
 
-def agent(url, tools=()):
-    return create_agent(
-        ChatOpenAI(model="script", base_url=url, api_key="none", max_retries=0), list(tools)
-    )
+def agent(url, tools=(), **options):
+    model = ChatOpenAI(model="script", base_url=url, api_key="none", max_retries=0)
+    return create_agent(model, list(tools), **options)
 
 
 def asking(prompt):
@@ -39,3 +39,9 @@ def tools(url, prompt, tool, call):
         if isinstance(chunk, AIMessageChunk) and about["langgraph_step"] > 1:
             answer += chunk.text
     return answer
+
+
+def structured(url, prompt, model):
+    return agent(url, response_format=ProviderStrategy(model)).invoke(asking(prompt))[
+        "structured_response"
+    ]

@@ -33,3 +33,7 @@ def tools(url, prompt, tool, call):
         for one in message.tool_calls:
             result = call(one.function.name, one.function.arguments)
             messages.append({"role": "tool", "tool_call_id": one.id, "content": result})
+
+
+def structured(url, prompt, model):
+    return ask(url, said(prompt), response_format=model).choices[0].message.content

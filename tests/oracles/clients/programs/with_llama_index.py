@@ -29,3 +29,9 @@ async def tools(url, prompt, tool, call):
 
     agent = FunctionAgent(tools=[FunctionTool.from_defaults(get_weather)], llm=model(url))
     return str(await agent.run(prompt))
+
+
+def structured(url, prompt, schema):
+    # It offers the schema as a tool, and demands the call.
+    messages = [ChatMessage(f"{prompt} Call.")]
+    return model(url).as_structured_llm(schema).chat(messages).raw

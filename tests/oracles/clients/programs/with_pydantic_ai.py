@@ -1,7 +1,7 @@
 """Pydantic AI's agent: chats."""
 
 from openai import AsyncOpenAI
-from pydantic_ai import Agent, Tool
+from pydantic_ai import Agent, NativeOutput, Tool
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
@@ -35,3 +35,7 @@ async def tools(url, prompt, tool, call):
     offered = Tool.from_schema(get_weather, json_schema=tool["parameters"], **schema)
     # With a listener, all that the model says is streamed.
     return (await agent(url, tools=[offered]).run(prompt, event_stream_handler=listen)).output
+
+
+async def structured(url, prompt, model):
+    return (await agent(url, output_type=NativeOutput(model)).run(prompt)).output

@@ -47,3 +47,8 @@ async def tools(url, prompt, tool, call):
         turn = piece.function_invoke_attempt
         turns[turn] = turns.get(turn, "") + str(piece)
     return turns[max(turns)]
+
+
+async def structured(url, prompt, model):
+    service, *asking = asked(url, prompt, response_format=model)
+    return str(await service.get_chat_message_content(*asking))

@@ -37,3 +37,9 @@ def tools(url, prompt, tool, call):
     agent = ToolCallingAgent([Weather()], model(url), stream_outputs=True, verbosity_level=0)
     # The agent demands a call at every step.
     return agent.run(f"{prompt} Call.")
+
+
+def structured(url, prompt, weather):
+    schema = {"name": "weather", "schema": weather.model_json_schema()}
+    form = {"type": "json_schema", "json_schema": schema}
+    return model(url)(said(prompt), response_format=form).content
