@@ -97,6 +97,8 @@ CLIENTS = (
         "semantic-kernel", ("semantic-kernel==1.45.0",), {"with_semantic_kernel": "chat"},
         sources="pybars4,PyMeta3",
     ),
+    Client("dspy", ("dspy==3.4.1",), {"with_dspy": "chat"}),
+    Client("llm", ("llm==0.36",), {"with_llm": "chat"}),
     Client("openai-node", ("openai@7.57.0",), OPENAI, "mjs"),
     Client(
         "ai-sdk-openai", ("@ai-sdk/openai@4.0.118", "ai@7.0.173", "zod@4.6.7"),
