@@ -92,13 +92,19 @@ def of_tokens(tokens, *, special, plain, as_bytes):
     ]  # fmt: skip
 
 
+# Tokens that end a text, which llama.cpp makes control tokens although the files do not:
+# `<|endoftext|>` is a normal token, and `<|tool_response>` a user-defined one.
+CONTROL = {"ggml-vocab-aquila.gguf": {0}, "ggml-vocab-gemma-4.gguf": {50}}
+
+
 def of_gguf(name):
     """Return what a file says; None for the kinds whose pieces no rule here can tell."""
     keys = read_gguf_metadata(FILES[name])
     kind = keys["tokenizer.ggml.model"]
     tokens, types = keys["tokenizer.ggml.tokens"], keys["tokenizer.ggml.token_type"]
     special = frozenset(i for i, number in enumerate(types) if number in (2, 3))
-    plain = frozenset(i for i, number in enumerate(types) if number == 4)
+    special |= CONTROL.get(name, set())
+    plain = frozenset(i for i, number in enumerate(types) if number == 4) - special
     if kind == "gpt2":
         added = special | plain
         rest = [
