@@ -12,6 +12,7 @@ from markdown_it import MarkdownIt
 from labkit.course.hints import read_hints
 from labkit.course.lab import Lab, find_labs
 from labkit.course.predictions import read_questions
+from labkit.serving.plugin_file import plugged_rows
 
 
 def labs_data(root: Path) -> list[dict[str, Any]]:
@@ -42,6 +43,7 @@ def _lab(lab: Lab) -> dict[str, Any]:
         "pool": _pool(lab),
         "predictions": _predictions(lab),
         "has_solution": lab.solution.exists(),
+        "has_plugin": bool(plugged_rows(lab)),
     }
 
 

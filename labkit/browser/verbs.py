@@ -139,6 +139,29 @@ def bundle(request: dict[str, Any]) -> dict[str, str]:
 
 
 @_verb
+def plugin(request: dict[str, Any]) -> dict[str, str]:
+    """Make the file that vLLM and SGLang load, byte for byte as `make plugin` does.
+
+    Args:
+        request: `lab`, `files` and `progress` as for `run`.
+
+    Returns:
+        `text`, and the `name` of the file.
+    """
+    with platform.deep_stack():
+        from labkit.serving.plugin_file import NAME, make_plugin
+        from labkit.student.progress import Progress
+
+    labs = find_labs(ROOT)
+    lab = pick_lab(labs, request["lab"])
+    _take_in(request, labs)
+    if not Progress(ROOT).passes(lab):
+        raise UsageError("your current code has not passed all tests: run it first")
+    text = make_plugin(lab, lab.starter.read_bytes(), lab.starter.name, NAME, ROOT)
+    return {"text": text, "name": f"{NAME}.py"}
+
+
+@_verb
 def open(request: dict[str, Any]) -> dict[str, Any]:
     """Read a submission, as a grader does.
 

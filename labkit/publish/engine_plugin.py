@@ -1,6 +1,6 @@
 """`make plugin N=09 OUT=my_parser.py`: a passing lab as a file that vLLM and SGLang load.
 
-See `labkit.publish.plugin_file`.
+See `labkit.serving.plugin_file`.
 """
 
 import argparse
@@ -14,12 +14,12 @@ from pathlib import Path
 
 from labkit.course.lab import Lab, find_labs, pick_lab
 from labkit.errors import LoadFailure, UsageError
-from labkit.publish.plugin_file import FIRST_LINE, make_plugin, plugged_rows
 from labkit.running.lab_impl import choose
 from labkit.running.result_kind import ResultKind
+from labkit.serving.plugin_file import FIRST_LINE, NAME, make_plugin, plugged_rows
 from labkit.student.progress import Progress
 
-_DEFAULT = Path("my_parser.py")
+_DEFAULT = Path(f"{NAME}.py")
 _ENGINES = ("vllm", "sglang", "torch", "transformers", "mini_vllm", "labkit", "upstream")
 
 

@@ -20,7 +20,7 @@ import pytest
 from engines.install import PYTHON
 
 from labkit.course.lab import ROOT, find_labs, pick_lab
-from labkit.publish.plugin_file import make_plugin
+from labkit.serving.plugin_file import make_plugin
 from upstream.derender import Server, write_model
 from upstream.sources import SOURCES
 

@@ -13,7 +13,7 @@ from wrong_starters import MADE, REFUSED, edited
 
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.errors import LoadFailure
-from labkit.publish.plugin_file import make_plugin
+from labkit.serving.plugin_file import make_plugin
 
 LABS = find_labs(ROOT)
 CALL = '<tool_call>\n{"name": "f", "arguments": {"t": "</tool_call> 🚀<", "n": 1}}\n</tool_call>'

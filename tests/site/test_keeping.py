@@ -20,6 +20,38 @@ def passed(bench):
     return bench
 
 
+# The message of the bench has this text.
+SAYS = "$('#bench .notices').textContent.includes('{}')"
+RENAMED = "import mini_vllm.text.events as events\n"
+
+
+@pytest.mark.parametrize("number", ["01", "09"])
+def test_a_lab_that_passes_is_offered_as_the_file_of_make_plugin(
+    driver, url, checkout, tmp_path, downloads, number
+):
+    bench = Bench(driver, url, number)
+    bench.grade(REFERENCES[number])
+    driver.refresh()
+    bench.open()
+    bench.until("$('#bench button.plugin')")
+    bench.click("Report")
+    bench.click("Plug-in")
+    data = downloaded(downloads, "my_parser.py", bench)
+    pick_lab(find_labs(checkout), number).starter.write_text(REFERENCES[number], "utf-8")
+    made = tmp_path / "my_parser.py"
+    in_terminal(checkout, "plugin", "--lab", number, "--out", str(made))
+    assert data == made.read_bytes()
+    bench.write(REFERENCES[number] + "# changed\n")
+    bench.click("Plug-in")
+    bench.until(SAYS.format("No plug-in: your current code has not passed all tests"))
+    bench.grade(REFERENCES[number] + RENAMED)
+    assert bench.score == (100, 100)
+    bench.click("Plug-in")
+    bench.until(SAYS.format("cannot be copied into one file"))
+    bench.grade(REFERENCES[number] + "raise ValueError\n")
+    assert bench.js("return $('#bench button.plugin')") is None
+
+
 class TestOneReader:
     def test_the_download_is_the_zip_of_make_bundle_and_make_grade_takes_it(
         self, passed, checkout, tmp_path, downloads

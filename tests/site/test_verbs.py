@@ -25,6 +25,7 @@ from labkit.publish.site.bench import write_archives
 from labkit.publish.site.checks import folder_bytes
 from labkit.publish.student_edition import make_edition
 from labkit.running.source import MOST_SOURCE_BYTES
+from labkit.serving.plugin_file import make_plugin
 
 LAB = pick_lab(find_labs(ROOT), "03")
 RIGHT = LAB.solution.read_text("utf-8")
@@ -205,6 +206,21 @@ def test_a_bundle_is_that_of_the_terminal_and_is_read_again(ask, tmp_path):
     assert base64.b64decode(made["zip"]) == (tmp_path / "own.zip").read_bytes()
     [read], _ = ask(("open", made))
     assert read == {"lab": "03", "files": {"03": RIGHT}}
+
+
+@LONG
+def test_a_plugin_is_that_of_the_terminal_if_the_code_passed(ask):
+    lab = pick_lab(find_labs(ROOT), "01")
+    source = lab.solution.read_text("utf-8")
+    right = {"lab": "01", "files": {"01": source}}
+    odd = {"lab": "01", "files": {"01": f"{source}import mini_vllm.text.events as events\n"}}
+    [early, _, made, _, refused], _ = ask(
+        ("plugin", right), ("run", right), ("plugin", right), ("run", odd), ("plugin", odd)
+    )
+    assert early["error"] == "your current code has not passed all tests: run it first"
+    text = make_plugin(lab, source.encode(), "starter.py", "my_parser", ROOT)
+    assert made == {"text": text, "name": "my_parser.py"}
+    assert "cannot be copied into one file" in refused["error"]
 
 
 @LONG

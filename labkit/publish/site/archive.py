@@ -18,6 +18,7 @@ from labkit.errors import UsageError
 from labkit.publish.grader_files import PACKAGES
 from labkit.running.diagnose import FILE as MISTAKES
 from labkit.running.racing import FILE as RACE
+from labkit.serving.plugin_file import adapter_files
 
 _ROOTS = (
     "labkit/browser/verbs.py",
@@ -59,6 +60,7 @@ def make_archive(course: Path, root: Path) -> dict[str, bytes]:
     try:
         files = imported_files([*(root / name for name in _ROOTS), *programs], root)
         paths = [course / name for name in _SETTINGS]
+        paths += adapter_files(course)
         paths += [path for lab in labs for path in _lab_paths(lab)]
         files |= {path.relative_to(course).as_posix(): path.read_bytes() for path in paths}
         for lab in labs:

@@ -11,6 +11,7 @@ import { Show } from "../show/show.js";
 import { Autosave } from "./autosave.js";
 import { Editor } from "./editor.js";
 import { Hints } from "./hints.js";
+import { offerPlugin } from "./plugin.js";
 import { predictionsNode } from "./predictions.js";
 import { Records } from "./records.js";
 import { Shelf } from "./shelf.js";
@@ -139,7 +140,10 @@ export class Desk {
     const left = this.#keeping.left(this.lab.number);
     if (left !== null) this.text = left;
     const last = await lastReport(this.lab.number);
-    if (last && !this.#runs.isRunning) this.#runs.restore(last, last.code === this.text);
+    if (last && !this.#runs.isRunning) {
+      this.#runs.restore(last, last.code === this.text);
+      offerPlugin(this, this.#runs.box);
+    }
     await this.openLink();
     addEventListener("hashchange", () => this.openLink());
   }
@@ -278,6 +282,7 @@ export class Desk {
     if (answer) {
       await this.#records.keepRun(answer.progress);
       await keepReport(this.lab.number, { report: answer, printed: this.#runs.printed, code });
+      offerPlugin(this, this.#runs.box);
     }
     const open = answer?.tasks.find(({ status }) => status === "FAIL");
     if (open && task === null) this.#task.value = String(open.number);

@@ -16,7 +16,8 @@ async function base64Of(file) {
   return btoa(text);
 }
 
-function save(name, data, type) {
+/** Hand a file to the reader, as a download. */
+export function save(name, data, type) {
   const url = URL.createObjectURL(new Blob([data], { type }));
   const link = make("a", { href: url, download: name });
   link.click();

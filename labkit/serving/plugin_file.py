@@ -18,6 +18,8 @@ from labkit.errors import LoadFailure
 from labkit.running.source import check_imports
 
 EVENTS = "mini_vllm.text.events"
+# The name of the file and of its parsers, unless the student chooses another.
+NAME = "my_parser"
 FIRST_LINE = 'r"""Parsers for vLLM 0.33.0 and SGLang 0.5.23: '
 _ADAPTERS = "upstream.adapters"
 _FILES = (
@@ -111,6 +113,11 @@ def plugged_rows(lab: Lab) -> dict[str, Serves]:
     """Return the rows of a lab that an engine can load, by role; {} if the lab has none."""
     rows = {row.role: row for row in lab.serves if row.role in (_CALLS, _REASONING)}
     return rows if _CALLS in rows else {}
+
+
+def adapter_files(root: Path) -> list[Path]:
+    """Return the files of the course that `make_plugin` copies, but for the event types."""
+    return [_adapter(root, file) for file in _FILES]
 
 
 def make_plugin(lab: Lab, source: bytes, shown: str, name: str, root: Path) -> str:
@@ -291,13 +298,16 @@ def _events(root: Path, names: Iterable[str]) -> str:
     return "\n\n\n".join(parts) + "\n"
 
 
+def _adapter(root: Path, file: str) -> Path:
+    return root.joinpath(*_ADAPTERS.split("."), f"{file}.py")
+
+
 def _as_function(root: Path, file: str) -> str:
     """Return an adapter as a function that returns the adapter's names.
 
     The adapter's imports of the course become calls of such functions.
     """
-    path = root.joinpath(*_ADAPTERS.split("."), f"{file}.py")
-    text = path.read_text(encoding="utf-8")
+    text = _adapter(root, file).read_text(encoding="utf-8")
     lines = text.rstrip("\n").split("\n")
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.ImportFrom) or not node.module:
