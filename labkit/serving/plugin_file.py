@@ -41,8 +41,9 @@ _HEAD = (
     FIRST_LINE
     + '''`{name}`, made of {code}.
 
-`make plugin N={number}` wrote this file. It needs only Python and the engine. Run the commands in
-the folder of this file: vLLM takes `{name}.py` or an absolute path, and stops with a TypeError
+`make plugin N={number}` wrote this file: the event types, your code, the adapters for the engines, and
+their registration. It needs only Python and the engine. Run the commands in the folder of this
+file: vLLM takes `{name}.py` or an absolute path, and stops with a TypeError
 at `./{name}.py`. If this file has an error, vLLM logs it and then calls the parser invalid.
 
 vLLM:
@@ -50,7 +51,8 @@ vLLM:
     vllm serve MODEL {flags}
 
 vLLM without a GPU: a server that turns token ids into chat answers, at
-/v1/chat/completions/derender. MODEL may be a folder with a configuration and a tokenizer only.
+/v1/chat/completions/derender. MODEL may be a folder with a configuration and a tokenizer only:
+`upstream/derender.py` of the course writes such a folder, and sends the server a text.
 
     VLLM_TARGET_DEVICE=cpu vllm launch render MODEL {flags}
 
@@ -69,7 +71,7 @@ the text is parsed, but nothing makes the model write a call), a family's defaul
 use in production.
 
 If the code below raises an exception, the log has one line about it, and the rest of that answer is
-passed on unparsed, as content.
+passed on unparsed, as content. An endless loop is not ended.
 """
 '''
 )
@@ -151,10 +153,10 @@ def make_plugin(lab: Lab, source: bytes, shown: str, name: str, root: Path) -> s
         *([_future(futures)] if futures else []),
         "import sys as _sys\nfrom dataclasses import dataclass\n"
         "from types import SimpleNamespace as _SimpleNamespace\n",
-        f"# The event types of the course.\n\n{_events(root, events)}",
+        f"# The event types of the course.\n\n\n{_events(root, events)}",
         f"# The code of {shown}, as it is; only imports of the course are comments.\n",
         _without(text, [*imports, *futures]).strip("\n") + "\n",
-        "# The adapters.\n",
+        "# The adapters. Each is a function, so its names cannot meet those of the code above.\n",
         *(_as_function(root, file) for file in _FILES if _is_needed(file, rows)),
     ]
     return "\n\n".join(parts) + _TAIL.format(name=name, makers=_makers(rows))
