@@ -33,6 +33,13 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 MAKES = ROOT / "tests" / "plugins" / "solutions"
+LABS = {number: pick_lab(find_labs(ROOT), number) for number in ("01", "09")}
+# The plug-ins by name: the lab, and the code.
+PLUGINS = {
+    f"lab_{number}_{code.stem.removeprefix(f'{number}_')}": (lab, code)
+    for number, lab in LABS.items()
+    for code in (lab.solution, *sorted(MAKES.glob(f"{number}_*.py")))
+}
 OWN = "hermes"
 OWN_REASONING = "qwen3"
 TOOLS = [
@@ -73,13 +80,9 @@ def folder(tmp_path_factory):
     """A model's folder with the plug-ins in it."""
     folder = tmp_path_factory.mktemp("model")
     write_model(folder)
-    labs = find_labs(ROOT)
-    for number in ("01", "09"):
-        lab = pick_lab(labs, number)
-        for code in (lab.solution, *sorted(MAKES.glob(f"{number}_*.py"))):
-            name = f"lab_{number}_{code.stem.removeprefix(f'{number}_')}"
-            text = make_plugin(lab, code.read_bytes(), code.name, name, ROOT)
-            (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    for name, (lab, code) in PLUGINS.items():
+        text = make_plugin(lab, code.read_bytes(), code.name, name, ROOT)
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
     return folder
 
 
@@ -233,17 +236,16 @@ def served(folder, *flags):
     raise AssertionError((folder / f"{port}.log").read_text()[-2000:])
 
 
-@pytest.mark.parametrize("name", ["lab_09_solution", OWN])
+@pytest.mark.parametrize("name", [*PLUGINS, OWN])
 def test_over_http_streams_are_the_whole(folder, suite, capsys, name):
     """The engine's own parser is counted, too; that it differs is not a fault of ours."""
-    flags = [
-        "--tool-call-parser",
-        name,
-        "--reasoning-parser",
-        OWN_REASONING if name == OWN else name,
-    ]
-    if name != OWN:
-        flags += ["--tool-parser-plugin", f"{name}.py", "--reasoning-parser-plugin", f"{name}.py"]
+    flags = ["--tool-call-parser", name]
+    if name == OWN:
+        flags += ["--reasoning-parser", OWN_REASONING]
+    else:
+        flags += ["--tool-parser-plugin", f"{name}.py"]
+    if "_09_" in name:
+        flags += ["--reasoning-parser", name, "--reasoning-parser-plugin", f"{name}.py"]
     process, url = served(folder, *flags)
     try:
         server = Server(folder, url, ".")

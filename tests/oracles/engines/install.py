@@ -1,8 +1,8 @@
 """Install vLLM and SGLang as far as their parsers and `vllm launch render` need, without a GPU.
 
-    python tests/oracles/engines/install.py
+    .venv/bin/python -m tests.oracles.engines.install
 
-They go to `.oracles/engines`, an environment of their own (3.9 GB; about three minutes). The
+They go to `.oracles/engines`, an environment of their own (3.8 GB; three to eight minutes). The
 engines' pins of torch are broken on purpose: it is a build for CPUs, if pip can find one, and the
 packages for CUDA are left out. Without such a build nothing is installed, and the exit code is 3.
 """
@@ -39,7 +39,7 @@ def main() -> int:
         return 0
     ORACLES.mkdir(exist_ok=True)
     shutil.rmtree(FOLDER, ignore_errors=True)
-    print("Installing vLLM and SGLang for their parsers (3.9 GB, three minutes) ...", flush=True)
+    print("Installing vLLM and SGLang for their parsers (3.8 GB, some minutes) ...", flush=True)
     venv.create(FOLDER, with_pip=True)
     if _pip(_TORCH):
         print(f"There is no {_TORCH} here, so the engines' stand-ins are used.")
