@@ -1,6 +1,6 @@
 // Python: one interpreter in a worker of its own, for one run or one strip.
 //
-// Page -> worker: {boot: {base, interrupts, snapshot}} and {module} once, then {id, verb, argument}.
+// Page -> worker: {boot: {base, interrupts, snapshot, takesSnapshot}} and {module} once, then {id, verb, argument}.
 // Worker -> page: {id, result} | {id, error, died} | {event: "boot", done, total, what} |
 // {event: "snapshot", snapshot} | {event: "broken", message}, and the events that labkit/browser/verbs.py describes.
 
@@ -38,12 +38,23 @@ function hand(name, snapshot) {
   };
 }
 
-async function start({ base, interrupts, snapshot }) {
+/** Send the page a snapshot; null if none can be taken, which later interpreters then do without. */
+function sendSnapshot(python) {
+  let snapshot = null;
+  try {
+    snapshot = takeSnapshot(python);
+  } catch (error) {
+    console.info(`There is no snapshot of Python: ${error.message}`);
+  }
+  postMessage({ event: "snapshot", snapshot });
+}
+
+async function start({ base, interrupts, snapshot, takesSnapshot }) {
   const folder = new URL("pyodide/", base);
   const options = { indexURL: folder.href };
   const archives = {};
   if (snapshot) options._loadSnapshot = snapshot.memory.arrayBuffer();
-  else options._makeSnapshot = true;
+  else options._makeSnapshot = takesSnapshot;
   for (const name of snapshot ? [] : Object.keys(PLACES)) archives[name] = download(new URL(name, base));
   hand("pyodide.asm.wasm", snapshot);
   const { loadPyodide } = await import(new URL("pyodide.mjs", folder).href);
@@ -52,7 +63,7 @@ async function start({ base, interrupts, snapshot }) {
     await restoreFiles(python, snapshot);
   } else {
     await install(python, archives, say);
-    postMessage({ event: "snapshot", snapshot: takeSnapshot(python) });
+    if (takesSnapshot) sendSnapshot(python);
   }
   verbs = begin(python, { hear: postMessage, interrupts });
   say("Ready", 4);

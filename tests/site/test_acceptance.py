@@ -8,7 +8,7 @@ import re
 import shutil
 
 import pytest
-from bench_page import Bench, pass_first
+from bench_page import Bench, pass_first, serving
 from course_code import (
     BUGS,
     FIRST,
@@ -162,3 +162,45 @@ class TestMisbehaviour:
         # It would raise if it saw something.
         bench.grade(REFERENCES["03"] + traces)
         assert bench.score == (100, 100)
+
+
+# A fault of a worker, and how each worker then begins: with a snapshot, and whether it takes one.
+FAULTS = {
+    "taken": (
+        "self.Blob = class { constructor() { throw new Error('no room'); } };",
+        [[False, True], [False, False]],
+    ),
+    "loaded": (
+        "Blob.prototype.arrayBuffer = async () => new ArrayBuffer(64);",
+        [[False, True], [True, False], [False, False]],
+    ),
+}
+WATCH_BOOTS = """
+window.boots = [];
+window.Worker = class extends Worker {
+  postMessage(data) {
+    if (data.boot) boots.push([Boolean(data.boot.snapshot), data.boot.takesSnapshot]);
+    super.postMessage(data);
+  }
+};
+"""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_without_a_snapshot_that_can_be_used_python_begins_as_a_whole(
+    driver, folder, tmp_path, name
+):
+    fault, boots = FAULTS[name]
+    (tmp_path / "bench").mkdir()
+    for path in [*folder.iterdir(), *(folder / "bench").iterdir()]:
+        if path.name not in ("bench", "worker.js"):
+            (tmp_path / path.relative_to(folder)).symlink_to(path.resolve())
+    worker = (folder / "bench" / "worker.js").read_text("utf-8")
+    (tmp_path / "bench" / "worker.js").write_text(f"{fault}\n{worker}", "utf-8")
+    driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH_BOOTS})
+    with serving(tmp_path) as server:
+        bench = Bench(driver, server.url, "03")
+        for _ in range(2):
+            bench.grade(REFERENCES["03"])
+            assert bench.score == (100, 100)
+        assert bench.js("return boots")[: len(boots)] == boots

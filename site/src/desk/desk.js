@@ -2,7 +2,7 @@
 
 import { button, make } from "../dom.js";
 import { keepOffline } from "../page.js";
-import { Interpreters } from "../runs/interpreter.js";
+import { Interpreters } from "../runs/interpreters.js";
 import { Runs } from "../runs/runs.js";
 import { Keeping } from "../store/keeping.js";
 import { keepReport, lastReport } from "../store/reports.js";

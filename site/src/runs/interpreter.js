@@ -29,8 +29,11 @@ export class CallError extends Error {
 /** The compiled Python, shared by all workers of this page, and what is told while it loads. */
 let compiling = null;
 const watchers = new Set();
-/** What the first interpreter of this page was when it had the course; later ones begin from it. */
-let snapshot = null;
+/**
+ * What the first interpreter of this page was when it had the course; later ones begin from it.
+ * Undefined until it is there; null once taking or loading it failed: then all begin without.
+ */
+let snapshot;
 
 /** Fetch and compile Python once; `watch` hears how many bytes of how many are here. */
 async function compile(base) {
@@ -56,7 +59,9 @@ function tally() {
 
 /** One interpreter. It can be called again and again until it is ended. */
 export class Interpreter {
-  #worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
+  #base;
+  #onBoot;
+  #worker = null;
   #interrupts = globalThis.crossOriginIsolated ? new Uint8Array(new SharedArrayBuffer(1)) : null;
   #calls = new Map();
   #count = 0;
@@ -72,7 +77,9 @@ export class Interpreter {
   /** Resolves when it can be called; rejects if Python cannot be loaded. */
   ready;
   isEnded = false;
-  #isReady = false;
+  isReady = false;
+  /** Whether it begins from a snapshot. */
+  #isRestored = false;
 
   /**
    * @param {string | URL} base the folder with pyodide/ and the archives
@@ -81,13 +88,9 @@ export class Interpreter {
   constructor(base, onBoot = () => {}) {
     this.ready = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
     this.ready.catch(() => {});
-    this.#worker.onmessage = ({ data }) => this.#receive(data, onBoot);
-    this.#worker.onerror = (event) => {
-      event.preventDefault();
-      if (this.#isReady) this.#die(event.message);
-      else this.#broken(event.message || "worker.js did not load");
-    };
-    this.#boot(base, onBoot);
+    this.#base = base;
+    this.#onBoot = onBoot;
+    this.#boot();
   }
 
   /**
@@ -116,36 +119,54 @@ export class Interpreter {
     this.#end(new CallError("stopped", "The run was stopped."));
   }
 
-  async #boot(base, onBoot) {
-    watchers.add(onBoot);
+  async #boot() {
+    const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
+    this.#worker = worker;
+    worker.onmessage = ({ data }) => this.#receive(data);
+    worker.onerror = (event) => {
+      event.preventDefault();
+      if (this.isReady) this.#die(event.message);
+      else this.#broken(event.message || "worker.js did not load");
+    };
+    const interrupts = this.#interrupts?.buffer ?? null;
+    this.#isRestored = Boolean(snapshot);
+    const boot = { base: String(this.#base), interrupts, snapshot, takesSnapshot: snapshot === undefined };
+    worker.postMessage({ boot });
+    watchers.add(this.#onBoot);
     try {
-      compiling ??= compile(base);
-      const interrupts = this.#interrupts?.buffer ?? null;
-      this.#worker.postMessage({ boot: { base: String(base), interrupts, snapshot } });
-      this.#worker.postMessage({ module: await compiling });
+      compiling ??= compile(this.#base);
+      const module = await compiling.finally(() => watchers.delete(this.#onBoot));
+      worker.postMessage({ module });
     } catch (error) {
       compiling = null;
       this.#broken(error.message);
-    } finally {
-      watchers.delete(onBoot);
     }
   }
 
+  /** It did not begin: once more without the snapshot, if there was one. */
   #broken(message) {
+    if (this.isEnded) return;
+    if (this.#isRestored) {
+      console.info(`Python did not begin from the page's snapshot: ${message}`);
+      snapshot = null;
+      this.#worker.onmessage = this.#worker.onerror = null;
+      this.#worker.terminate();
+      this.#boot();
+      return;
+    }
     const text = `Python could not be loaded (${message}). Your code is kept; try again.`;
     this.#end(new CallError("broken", text));
   }
 
-  #receive(data, onBoot) {
+  #receive(data) {
     if (data.event === "boot") {
-      onBoot(data);
+      this.#onBoot(data);
       if (data.done < data.total) return;
-      this.#isReady = true;
+      this.isReady = true;
       this.#settle.resolve();
     } else if (data.event === "snapshot") {
-      snapshot = data.snapshot;
+      if (snapshot !== null) snapshot = data.snapshot;
     } else if (data.event === "broken") {
-      snapshot = null;
       this.#broken(data.message);
     } else if (data.event === "limit") {
       this.#limitTo(data.seconds, data.again);
@@ -217,54 +238,5 @@ export class Interpreter {
     this.#settle.reject(error);
     for (const call of this.#calls.values()) call.reject(error);
     this.#calls.clear();
-  }
-}
-
-/** The interpreters of a page. Each call gets a fresh one; the next is begun when it is over. */
-export class Interpreters {
-  #base;
-  #onBoot;
-  #spare = null;
-
-  constructor(base, onBoot) {
-    this.#base = base;
-    this.#onBoot = onBoot;
-  }
-
-  /** Begin an interpreter, unless one is there; resolves when it is ready. */
-  prepare() {
-    if (!this.#spare || this.#spare.isEnded) {
-      this.#spare = new Interpreter(this.#base, this.#onBoot);
-    }
-    return this.#spare.ready;
-  }
-
-  /**
-   * Call a verb in a fresh interpreter, which nothing else will use.
-   *
-   * @param {string} verb
-   * @param {unknown[]} argument
-   * @param {object} [options]
-   * @param {(event: object) => void} [options.hear]
-   * @param {AbortSignal} [options.signal] ends it
-   */
-  async call(verb, argument, { hear, signal } = {}) {
-    this.prepare();
-    const mine = this.#spare;
-    this.#spare = null;
-    const stop = () => mine.end();
-    let isBroken = false;
-    signal?.addEventListener("abort", stop);
-    try {
-      return await mine.call(verb, argument, hear);
-    } catch (error) {
-      isBroken = error.kind === "broken";
-      throw error;
-    } finally {
-      signal?.removeEventListener("abort", stop);
-      mine.end();
-      // What could not be loaded is tried again when somebody asks for it.
-      if (!isBroken) this.prepare().catch(() => {});
-    }
   }
 }

@@ -35,7 +35,7 @@ export class Runs {
   head = make("div", "telling", this.#status, this.#bar);
 
   /**
-   * @param {import("./interpreter.js").Interpreters} interpreters
+   * @param {import("./interpreters.js").Interpreters} interpreters
    * @param {object} acts
    * @param {(line: number) => void} acts.goTo
    * @param {(fault: {line: number, words: string} | null) => void} acts.mark
