@@ -29,7 +29,8 @@ def labs_data(root: Path) -> list[dict[str, Any]]:
 
 def page_starter(text: str) -> str:
     """Return a starter as a page shows it: its docstring names the page's buttons, not `make`."""
-    return _CHECK.sub("Check your work with Run. Stuck? Open Hints below.", text)
+    text = _README.sub("This page has", text, count=1)
+    return _CHECK.sub("Check your work with Run. Stuck? Open *Report and hints* above.", text)
 
 
 def _lab(lab: Lab) -> dict[str, Any]:
@@ -99,5 +100,6 @@ def _inline(text: str) -> str:
     return html
 
 
+_README = re.compile(r"\bREADME\.md has\b")
 _CHECK = re.compile(r"^Check your work with `make lab N=\d\d`.*$", re.MULTILINE)
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")

@@ -35,11 +35,12 @@ def run_part(lab: Lab) -> str:
     """Return how to run a lab's tests, as Markdown."""
     folder = lab.path.relative_to(lab.path.parents[2]).as_posix()
     commands = f"```bash\nmake lab N={lab.number}\nLAB_IMPL=starter pytest {folder} -q\n```\n"
+    both = (
+        "Run both in the repository's root. They test `starter.py`. "
+        f"[Run one task, print, debug]({_PHASE})."
+    )
+    top = f"<!-- checkout -->\n{commands}\n{_filled(both)}\n<!-- /checkout -->"
     lines = [
-        "Run both in the repository's root. They test your `starter.py`. "
-        f"[Run one task, print, or debug]({_PHASE})."
-    ]
-    lines += [
         f"`{variable}=FILE make lab N={lab.number}` also tests with a "
         f"`{variable.removeprefix('LAB_').lower()}{Path(name).suffix}` of your own."
         for variable, name in lab.given_own.items()
@@ -59,7 +60,7 @@ def run_part(lab: Lab) -> str:
         marked = ["<!-- full -->", full, "<!-- /full -->", "<!-- edition", edition, "-->"]
         # A student edition has no markers, as it has no solution.
         lines += marked if lab.solution.exists() else [edition]
-    return "\n".join([commands, *map(_filled, lines)])
+    return "\n".join([top, *([""] if lines else []), *map(_filled, lines)])
 
 
 def _filled(text: str) -> str:

@@ -3,6 +3,7 @@
 import "./page.js";
 import { button, byId, make } from "./dom.js";
 import { Layout } from "./desk/layout.js";
+import { putButtons } from "./desk/text_buttons.js";
 import { isLink } from "./show/link.js";
 
 /** How near, before it is in view. */
@@ -34,6 +35,13 @@ async function openHere() {
   }
 }
 
+/** Open the code, and have the desk do something. */
+async function withDesk(act) {
+  if (!layout.isOpen) layout.open();
+  const desk = await openHere();
+  if (desk) act(desk);
+}
+
 function whenNear(element, act) {
   const seen = new IntersectionObserver(
     (entries) => {
@@ -62,6 +70,10 @@ function begin() {
   bench.replaceChildren(button("Open the editor", openHere, { className: "main" }));
   bench.parentElement.append(layout.dock);
   layout.begin();
+  putButtons(bench.parentElement, bench.dataset.lab, {
+    run: (task) => withDesk((desk) => desk.run(task)),
+    showHint: (task) => withDesk((desk) => desk.showHint(task)),
+  });
   if (isLink(location.hash)) layout.open();
   whenNear(bench, openHere);
 }

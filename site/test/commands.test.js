@@ -36,8 +36,8 @@ test("another lab is a page", () => {
   ]);
 });
 
-test("the text of this lab is above", () => {
-  assert.deepEqual(partsOf(`read ${README}`, "04").at(-1), { kind: "text", text: "the text above" });
+test("the text of this lab is on this page", () => {
+  assert.deepEqual(partsOf(`read ${README}`, "04").at(-1), { kind: "text", text: "the text of this page" });
 });
 
 test("any other command stays one", () => {

@@ -76,7 +76,7 @@ class TestAfterARun:
         look(1280, 900)
         failed.click("Close")
         assert in_sight(failed, "article p")
-        assert failed.js("return document.activeElement.textContent") == "Report"
+        assert failed.js("return document.activeElement.textContent") == "Report and hints"
         failed.press(failed.keys.ENTER)
         assert in_sight(failed, "#bench .failure h4")
 

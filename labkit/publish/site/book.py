@@ -36,6 +36,12 @@ _TOP = """
 Write and run your code on this page, without installing anything. Commands such as `make lab` are
 for the course on your own machine.
 """
+# In place of the commands of a checkout.
+_RUN_HEADING = "## Run\n"
+_RUN = """
+**Run**, or Ctrl+Enter in the editor, tests your code in this browser; **Run this task** tests one
+task only. The report covers this text until you close it.
+"""
 _BENCH = """
 <div id="bench" data-lab="{number}" data-base="../../bench/"></div>
 <script type="module" src="../bench/bench.js"></script>
@@ -181,6 +187,7 @@ class _Reader:
             mounts = _BENCH + (_STRIP if shown_of(lab) else "")
             place = self._place_of_lab(lab)
             title, text = self.book.pages[place].split("\n", 1)
+            text = text.replace(_RUN_HEADING, f"{_RUN_HEADING}{_RUN}", 1)
             own = mounts.format(number=lab.number)
             self.book.pages[place] = f"{title}\n{_TOP}{text}{own}"
 

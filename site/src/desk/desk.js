@@ -86,7 +86,7 @@ export class Desk {
       mark: (fault) => this.#mark(fault),
       show: (test) => this.#showSteps(test),
       runTask: (task) => this.run(task),
-      showHint: (task) => this.#showHint(task),
+      showHint: (task) => this.showHint(task),
       pageOf: (number) => new URL(`../labs/${number}/`, this.#base).href,
       onReport: () => {
         if (this.#show.isShown) this.#show.close();
@@ -290,6 +290,13 @@ export class Desk {
     this.#shelf.draw();
   }
 
+  /** Show the hints of a task; null: of the task that is chosen, or of a hunt's first survivor. */
+  showHint(task) {
+    if (this.#show.isShown) this.#show.close();
+    this.#layout.showSide(true);
+    this.#hints.show(task, Number(this.#task.value));
+  }
+
   /** All files of the bench are kept once Python is here. */
   #keepBench() {
     if (this.#isKept) return;
@@ -332,17 +339,12 @@ export class Desk {
     if (isShown) this.#layout.showSide(true);
   }
 
-  #showHint(task) {
-    if (this.#show.isShown) this.#show.close();
-    this.#layout.showSide(true);
-    this.#hints.show(task);
-  }
-
   /** What is shown beside the code in place of the text, or below it. */
   #side() {
     const close = button("Close", () => this.#closeSide(), { className: "quiet close" });
     const label = { className: "side", role: "region", "aria-label": "Report and hints", tabindex: "0" };
-    return make("div", label, close, this.#show.box, this.#runs.box, this.#hints.box);
+    const none = make("p", "none", "There is no report yet: Run tests your code.");
+    return make("div", label, close, this.#show.box, this.#runs.box, none, this.#hints.box);
   }
 
   #closeSide() {

@@ -31,6 +31,7 @@ import {
 } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { make } from "../dom.js";
+import { hangingLines } from "./wrapping.js";
 
 const INDENT = "    ";
 
@@ -81,7 +82,10 @@ const look = EditorView.theme({
     fontSize: "inherit",
   },
   ".cm-panels-bottom": { borderTop: "1px solid var(--line)" },
+  // The padding of every line is 2px and 6px.
+  ".cm-line.cm-hanging": { paddingLeft: "calc(6px + var(--hang))", textIndent: "calc(0px - var(--hang))" },
   ".cm-words": {
+    textIndent: "0",
     marginLeft: "1.5em",
     padding: "0 0.4em",
     color: "var(--red)",
@@ -217,6 +221,7 @@ export class Editor {
         extensions: [
           lineNumbers(),
           EditorView.lineWrapping,
+          hangingLines,
           highlightActiveLine(),
           highlightActiveLineGutter(),
           highlightSpecialChars(),

@@ -124,11 +124,12 @@ export class Hints {
     if (!this.box.contains(document.activeElement)) this.#fill(record);
   }
 
-  /** Open the hints of a task; without one, those about the first survivor of a hunt. */
-  show(task) {
+  /** Open the hints of a task; for null, those about the first survivor of a hunt, or of `other`. */
+  show(task, other = null) {
     this.box.open = true;
     const fits = ({ task: own, survives }) => (task === null ? survives : own === task);
-    const subject = this.#subjects.find(fits) ?? this.#subjects[0];
+    const all = this.#subjects;
+    const subject = all.find(fits) ?? all.find(({ task: own }) => own === other) ?? all[0];
     subject?.node.scrollIntoView({ block: "nearest" });
     subject?.focus();
   }

@@ -33,11 +33,15 @@ export class Layout {
   /** For the text: what opens the code, in sight wherever one reads. */
   dock = make("div", "code-dock", this.#codeButton);
   textButton = button("Text only", () => this.close());
-  reportButton = button("Report", () => this.showSide(!this.isSide), { "aria-pressed": "false" });
+  reportButton = button("Report and hints", () => this.showSide(!this.isSide), { "aria-pressed": "false" });
 
   /** @param {() => void} onOpen the reader opened the code */
   constructor(onOpen) {
     this.#onOpen = onOpen;
+  }
+
+  get isOpen() {
+    return document.body.classList.contains(OPEN);
   }
 
   get isSide() {

@@ -32,7 +32,7 @@ export function partsOf(text, here) {
 
 function partOf([whole, verb, number, task, readme], here) {
   if (readme) {
-    if (readme === here) return { kind: "text", text: "the text above" };
+    if (readme === here) return { kind: "text", text: "the text of this page" };
     return { kind: "page", text: "its page", lab: readme };
   }
   if (!verb) return { kind: "code", text: whole };
