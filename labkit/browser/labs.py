@@ -30,7 +30,7 @@ def labs_data(root: Path) -> list[dict[str, Any]]:
 def page_starter(text: str) -> str:
     """Return a starter as a page shows it: its docstring names the page's buttons, not `make`."""
     text = _README.sub("This page has", text, count=1)
-    return _CHECK.sub("Check your work with Run. Stuck? Open *Report and hints* above.", text)
+    return _CHECK.sub("Check your work with Run. Stuck? Open Report and hints.", text)
 
 
 def _lab(lab: Lab) -> dict[str, Any]:

@@ -29,10 +29,13 @@ test("a command alone is one part", () => {
 
 test("another lab is a page", () => {
   assert.deepEqual(partsOf(`lab-04: read ${README}, then make lab N=04`, "03"), [
-    { kind: "text", text: "lab-04: read " },
+    { kind: "text", text: "lab-04: " },
+    { kind: "page", text: "open its page", lab: "04" },
+  ]);
+  assert.deepEqual(partsOf(`${README}; make lab N=05`, "03"), [
     { kind: "page", text: "its page", lab: "04" },
-    { kind: "text", text: ", then " },
-    { kind: "page", text: "open lab 04", lab: "04" },
+    { kind: "text", text: "; " },
+    { kind: "page", text: "open lab 05", lab: "05" },
   ]);
 });
 

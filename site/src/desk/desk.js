@@ -341,10 +341,11 @@ export class Desk {
 
   /** What is shown beside the code in place of the text, or below it. */
   #side() {
-    const close = button("Close", () => this.#closeSide(), { className: "quiet close" });
+    const close = button("Close", () => this.#closeSide(), { className: "quiet" });
+    const top = make("div", "close", make("strong", { "aria-hidden": "true" }, "Report and hints"), close);
     const label = { className: "side", role: "region", "aria-label": "Report and hints", tabindex: "0" };
-    const none = make("p", "none", "There is no report yet: Run tests your code.");
-    return make("div", label, close, this.#show.box, this.#runs.box, none, this.#hints.box);
+    const none = make("p", "none", "No report yet: Run tests your code.");
+    return make("div", label, top, this.#show.box, this.#runs.box, none, this.#hints.box);
   }
 
   #closeSide() {

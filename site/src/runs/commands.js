@@ -6,10 +6,13 @@
  *   | {kind: "page", text: string, lab: string}} Part
  */
 
-const COMMAND = /make (lab|hint) N=(\d\d)(?: T=(\d+))?/;
-const README = /[\w./-]*labs\/lab-(\d\d)-[\w-]+\/README\.md/;
+const COMMAND = /make (?<verb>lab|hint) N=(?<number>\d\d)(?: T=(?<task>\d+))?/;
+const FOLDER = "[\\w./-]*labs/lab-";
+const README = new RegExp(`${FOLDER}(?<readme>\\d\\d)-[\\w-]+/README\\.md`);
+/** Both lead to one page. */
+const BOTH = new RegExp(`read ${FOLDER}(?<both>\\d\\d)-[\\w-]+/README\\.md, then make lab N=\\k<both>`);
 const OTHER = /(?:LAB_IMPL=\w+ )?make [a-z][a-z-]*(?: [A-Z]+=[\w-]+)*/;
-const FOUND = new RegExp(`${COMMAND.source}|${README.source}|${OTHER.source}`, "g");
+const FOUND = new RegExp(`${BOTH.source}|${COMMAND.source}|${README.source}|${OTHER.source}`, "g");
 
 /**
  * Cut a text into parts.
@@ -30,7 +33,8 @@ export function partsOf(text, here) {
   return parts;
 }
 
-function partOf([whole, verb, number, task, readme], here) {
+function partOf({ 0: whole, groups: { both, verb, number, task, readme } }, here) {
+  if (both) return { kind: "page", text: "open its page", lab: both };
   if (readme) {
     if (readme === here) return { kind: "text", text: "the text of this page" };
     return { kind: "page", text: "its page", lab: readme };

@@ -10,6 +10,8 @@ const LINE = { className: "line" };
 const MARK = "first difference";
 /** So many failures are shown at once. */
 const IN_FULL = 2;
+/** So many characters that a test printed are shown. */
+const MOST_PRINTED = 2000;
 
 /** One sentence for screen readers and for the line above the report. */
 export function summary(report) {
@@ -20,10 +22,19 @@ export function summary(report) {
   }
   const score = `${report.score} of ${report.most} points`;
   if (report.score === report.most && !report.failures.length) return `${score}: every test passes.`;
-  const first = report.failures.find((failure) => failure.task)?.task;
-  const open = report.tasks.find((task) => task.status === "FAIL");
-  const where = first ?? open?.number;
+  const where = openTask(report);
   return where ? `${score}. Task ${where} is next.` : `${score}.`;
+}
+
+/** The number of the task that the report says to go on with, undefined if none fails. */
+function openTask({ tasks }) {
+  return tasks.find((task) => task.status === "FAIL")?.number;
+}
+
+/** Whether the failures are of a later task than the open one, which is not written yet. */
+function isAhead(report) {
+  const [first] = report.failures;
+  return Boolean(first?.task) && first.task !== openTask(report);
 }
 
 /**
@@ -34,7 +45,7 @@ export function summary(report) {
 export function faultOf(report) {
   if (report.line) return { line: report.line, words: errorOf(report.waiting[0] ?? "") };
   const failure = report.failures.find(({ line }) => line);
-  if (!failure) return null;
+  if (!failure || isAhead(report)) return null;
   const text = failure.labels.find(({ label }) => label === "raised")?.text ?? "";
   return { line: failure.line, words: firstLine(text) };
 }
@@ -164,6 +175,10 @@ function failures(report, acts) {
   const cards = report.failures.map((failure) => failureCard(failure, { ...acts, show }));
   const now = cards.slice(0, IN_FULL);
   const more = cards.slice(IN_FULL);
+  if (isAhead(report)) {
+    const title = `Task ${report.failures[0].task}, for later: ${count(cards.length, "failure")}`;
+    return [make("details", "more", make("summary", "", title), ...cards)];
+  }
   if (!more.length) return now;
   const title = `${count(more.length, "more failure")} of this task`;
   return [...now, make("details", "more", make("summary", "", title), ...more)];
@@ -231,11 +246,10 @@ function waiting(text, say) {
 
 function later(report, runTask) {
   if (!report.later.length) return null;
-  const parts = report.later.flatMap(({ task, count: number }) => [
-    `${number} of task ${task} `,
-    button(`Run task ${task}`, () => runTask(task), { className: "quiet" }),
-    " ",
-  ]);
+  const parts = report.later.flatMap(({ task, count: number }) => {
+    const run = button(`Run task ${task}`, () => runTask(task), { className: "quiet" });
+    return [make("span", "", `${number} of task ${task} `, run), " "];
+  });
   return make("p", "later", make("b", "", "Also failing: "), ...parts);
 }
 
@@ -253,9 +267,13 @@ function underTest({ hash, seed, parts }) {
   return make("p", "note", [`starter.py ${hash}, seed ${seed}`, ...parts].join(" · "));
 }
 
-/** What tests printed, below the name of each. */
+/** What tests printed, below the name of each: of long texts, the beginning. */
 function printedText(printed) {
-  const texts = printed.flatMap(({ name, text }) => [make("b", "", name), `\n${text.trimEnd()}\n`]);
+  const begin = (text) => {
+    const left = text.length - MOST_PRINTED;
+    return left > 0 ? `${text.slice(0, MOST_PRINTED)} … ${left} more characters` : text;
+  };
+  const texts = printed.flatMap(({ name, text }) => [make("b", "", name), `\n${begin(text.trimEnd())}\n`]);
   const box = make("pre", { tabindex: "0", "aria-label": "Printed" }, ...texts);
   return make("details", { className: "more", open: true }, make("summary", "", "Printed"), box);
 }
@@ -306,10 +324,13 @@ export function noReportNodes(message, more, printed) {
 export function reportNodes(report, printed, acts) {
   const here = report.header.lab;
   const say = (className, text) => make("p", className, ...spoken(text, here, acts));
+  const cards = failures(report, acts);
+  const ahead = isAhead(report);
   return [
     ...(report.complete ? scoreLine(report) : []),
-    ...failures(report, acts),
+    ...(ahead ? [] : cards),
     ...report.waiting.flatMap((text) => waiting(text, say)),
+    ...(ahead ? cards : []),
     report.line && goToLine(report.line, acts.goTo),
     later(report, acts.runTask),
     report.looks_like && looksLike(report.looks_like),
