@@ -72,6 +72,17 @@ for (const code of document.querySelectorAll("article pre > code")) {
   marks.observe(code, { attributes: true, attributeFilter: ["tabindex"] });
 }
 
+/** How many columns of a fixed width a text takes: emoji and East Asian characters take two. */
+function columnsOf(text) {
+  const widths = text.split("\n").map((line) => line.replace(/\p{Emoji_Presentation}|\p{Script=Han}/gu, "  ").length);
+  return Math.max(...widths);
+}
+
+// The style sheet makes a diagram's letters as large as its column allows.
+for (const code of document.querySelectorAll(".highlight:not(:has(code [class])) pre > code")) {
+  code.style.setProperty("--columns", columnsOf(code.textContent));
+}
+
 /** The generator draws a copy button into a `nav` without a name. */
 addEventListener("load", () => {
   for (const nav of document.querySelectorAll(".md-code__nav")) nav.ariaLabel = "Code";

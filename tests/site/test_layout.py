@@ -4,6 +4,8 @@ import pytest
 from bench_page import EDITOR, Bench, Page
 from course_code import REFERENCES
 
+from labkit.course.lab import ROOT
+
 SIZES = pytest.mark.parametrize(("width", "height"), [(1280, 900), (1440, 1000), (390, 844)])
 LINE = '        int("x")\n'
 RAISES = REFERENCES["03"].replace("        return", f"{LINE}        return", 1)
@@ -72,6 +74,14 @@ class TestAfterARun:
         assert words.endswith("ValueError: invalid literal for int() with base 10: 'x'")
         assert failed.text("#bench .status").startswith("13 of 100 points")
 
+    def test_a_new_report_begins_at_its_top_below_a_bar_that_hides_what_is_scrolled(self, failed):
+        failed.js("$('#bench .side').scrollTop = 200")
+        left = "const { left, top } = $('#bench .side .close').getBoundingClientRect();"
+        assert failed.js(f"{left} return document.elementFromPoint(left + 5, top + 5)"
+                         ".closest('.close') !== null")  # fmt: skip
+        failed.run()
+        assert failed.js("return $('#bench .side').scrollTop") == 0
+
     def test_the_report_gives_the_text_its_place_back(self, failed, look):
         look(1280, 900)
         failed.click("Close")
@@ -130,3 +140,98 @@ def test_the_landing_page_begins_with_start_and_a_demo_that_one_can_type_into(dr
         "é",
     ]
     assert "make serve" not in page.text("article").split("For students")[0]
+    for selector in ("#demo .steps", "#start"):
+        fits = f"const e = $('{selector}'); return e.scrollHeight <= e.clientHeight"
+        assert page.js(fits), selector
+
+
+# Prints more than a page can hold, and is otherwise the code of somebody who has written task 1.
+ATTEMPTS = ROOT / "tests/attempts/02"
+WRITTEN = (ATTEMPTS / "after_task_1.py").read_text("utf-8")
+LONG = "    def _(self): return 'a line that is wider than a phone, and than most other windows'\n"
+# Of a line of the editor: how far its parts and its first letter are from the left.
+LEFTS = """
+const line = [...document.querySelector("#bench .editor").shadowRoot.querySelectorAll(".cm-line")]
+  .find((e) => e.textContent.startsWith("    def _"));
+const range = document.createRange();
+range.selectNodeContents(line);
+const lefts = [...range.getClientRects()].map(({ left }) => left);
+const walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+for (let node; (node = walker.nextNode()); ) {
+  const at = node.data.search(/\\S/);
+  if (at < 0) continue;
+  range.setStart(node, at);
+  range.setEnd(node, at + 1);
+  return [lefts, range.getBoundingClientRect().left];
+}
+"""
+
+
+@pytest.fixture(scope="class")
+def started(driver, url, look):
+    """The bench of lab 02 with the report of code in which task 1 is written."""
+    look(1280, 900)
+    bench = Bench(driver, url, "02")
+    bench.grade(WRITTEN.replace("return [256", "print('x' * 9_999)\n        return [256", 1) + LONG)
+    return bench
+
+
+class TestTaskByTask:
+    def test_the_next_task_comes_before_the_failures_of_a_later_one(self, started):
+        assert started.text("#bench .status") == "16 of 100 points. Task 2 is next."
+        assert started.text("#bench .next").startswith("Next: write task 2")
+        assert started.text("#bench .failure h4").endswith("(task 4, 8 points)")
+        assert started.js("return $('#bench .failure').checkVisibility()") is False
+
+    def test_of_what_a_test_printed_the_beginning_is_shown(self, started):
+        printed = started.text("#bench .report details[open] pre")
+        assert " more characters" in printed
+        assert len(printed) < 2500 * printed.count("test_")
+
+    def test_a_line_that_is_too_wide_goes_on_below_its_indentation(self, started, look):
+        look(390, 844)
+        lefts, first = started.js(LEFTS)
+        assert len(lefts) > 2
+        assert min(left for left in lefts if left > min(lefts)) >= first - 4
+        look(1280, 900)
+
+    def test_buttons_in_the_text_run_its_tasks_and_show_its_hints(self, started):
+        started.click("Close")
+        started.js("[...document.querySelectorAll('article .in-text')]"
+                   ".find((e) => e.textContent === 'Run task 1').click()")  # fmt: skip
+        started.until("$('#bench .status').textContent === 'task 1: PASS.'")
+        started.click("Close")
+        started.js("[...document.querySelectorAll('article .in-text')]"
+                   ".find((e) => e.textContent === 'Hints').click()")  # fmt: skip
+        assert in_sight(started, "#bench .hints h4")
+        codes = started.texts("article blockquote code, #stuck ~ p code")
+        assert [code for code in codes if code.startswith(("make lab", "make hint"))] == []
+        assert "in the repository's root" not in started.text("article")
+
+
+class TestPages:
+    """What is on a page fits where it is."""
+
+    @pytest.mark.parametrize("lab", ["03", "05", "11"])
+    def test_a_diagram_fits_beside_the_code(self, driver, url, look, lab):
+        look(1280, 900)
+        page = Page(driver, f"{url}labs/{lab}/")
+        page.until("document.body.classList.contains('bench-open')")
+        codes = ".highlight:not(:has(code [class])) pre > code"
+        wide = f'return [...document.querySelectorAll("{codes}")].filter((e) => e.scrollWidth > e.clientWidth)'
+        assert page.js(f"{wide}.map((e) => e.textContent)") == []
+        ink = [page.js(f"return getComputedStyle($('{where}')).color")
+               for where in ("article > blockquote p", "article > p")]  # fmt: skip
+        assert ink[0] == ink[1], "a task is no aside"
+
+    @pytest.mark.parametrize("width", [1280, 640, 390])
+    def test_no_page_is_wider_than_the_window(self, driver, url, look, width):
+        look(width, 900)
+        for place in ("", "phase-16/", "mini-vllm/text/", "files/mini_vllm/text/stop.py/"):
+            page = Page(driver, url + place)
+            broken = page.js("return [...document.querySelectorAll('td > code')].filter((e) =>"
+                             " e.getClientRects().length > 1 && !/\\s/.test(e.textContent))"
+                             ".map((e) => e.textContent)")  # fmt: skip
+            assert broken == [], place
+            wide = "const e = document.documentElement; return e.scrollWidth - e.clientWidth"
+            assert page.js(wide) <= 0, place

@@ -91,6 +91,8 @@ export class Desk {
       onReport: () => {
         if (this.#show.isShown) this.#show.close();
         this.#layout.showSide(true);
+        // A new report is read from its beginning, wherever the last one was left.
+        this.#runs.box.parentElement.scrollTop = 0;
       },
       onState: (isRunning) => this.#drawState(isRunning),
     });
