@@ -87,15 +87,29 @@ def test_python_that_did_not_come_is_tried_again_and_the_focus_kept(driver, url)
 
 
 AXE = "const done = arguments[0]; axe.run(document).then((found) => done(found.violations))"
+# One of each kind: the landing page, the ladder, the reading map, a guide, a file.
+PAGES = ["", "phase-16/", "upstream/", "phase-16/guide/glossary/", "files/mini_vllm/text/stop.py/"]
 SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 
 @SCHEMES
-@pytest.mark.parametrize("page", ["", "phase-16/", "upstream/"])
+@pytest.mark.parametrize("page", PAGES)
 def test_axe_reports_nothing_serious(driver, url, look, page, scheme):
     look(scheme=scheme)
     driver.get(url + page)
     assert serious(driver) == []
+
+
+@SCHEMES
+@pytest.mark.parametrize("page", ["", "labs/02/"])
+def test_axe_reports_nothing_serious_in_print_and_code_is_left_out(driver, url, look, page, scheme):
+    look(scheme=scheme)
+    shown = Page(driver, url + page)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": features})
+    assert serious(driver) == []
+    for left_out in ("#bench", "#strip", ".code-dock", ".in-text"):
+        assert shown.js(f"return $('{left_out}')?.checkVisibility() ?? false") is False, left_out
 
 
 def serious(driver):
@@ -147,6 +161,8 @@ class TestABugOnAPhone:
 
     @SCHEMES
     def test_axe_reports_nothing_serious_on_a_wide_window(self, used, look, scheme):
+        # Hints, questions and what else is folded.
+        used.js("for (const one of document.querySelectorAll('#bench details')) one.open = true")
         seen_in(used, look, scheme)
         assert serious(used.driver) == []
 

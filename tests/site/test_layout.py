@@ -204,8 +204,11 @@ class TestTaskByTask:
         started.js("[...document.querySelectorAll('article .in-text')]"
                    ".find((e) => e.textContent === 'Hints').click()")  # fmt: skip
         assert in_sight(started, "#bench .hints h4")
-        codes = started.texts("article blockquote code, #stuck ~ p code")
-        assert [code for code in codes if code.startswith(("make lab", "make hint"))] == []
+        commands = (
+            "return [...document.querySelectorAll('article :is(blockquote, #stuck ~ p) code')]"
+        )
+        commands += ".filter((e) => /^make (lab|hint)/.test(e.textContent) && e.checkVisibility())"
+        assert started.js(f"{commands}.map((e) => e.textContent)") == []
         assert "in the repository's root" not in started.text("article")
 
 
@@ -218,8 +221,9 @@ class TestPages:
         page = Page(driver, f"{url}labs/{lab}/")
         page.until("document.body.classList.contains('bench-open')")
         codes = ".highlight:not(:has(code [class])) pre > code"
-        wide = f'return [...document.querySelectorAll("{codes}")].filter((e) => e.scrollWidth > e.clientWidth)'
-        assert page.js(f"{wide}.map((e) => e.textContent)") == []
+        all_codes = f"return [...document.querySelectorAll('{codes}')]"
+        cut = f"{all_codes}.filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent)"
+        assert page.js(cut) == []
         ink = [page.js(f"return getComputedStyle($('{where}')).color")
                for where in ("article > blockquote p", "article > p")]  # fmt: skip
         assert ink[0] == ink[1], "a task is no aside"

@@ -19,6 +19,8 @@ export function putButtons(text, lab, { run, showHint }) {
     const { kind, task } = part;
     const [name, act] =
       kind === "hint" ? ["Hints", showHint] : [task === null ? "Run" : `Run task ${task}`, run];
-    code.replaceWith(button(name, () => act(task), { className: "in-text" }));
+    code.before(button(name, () => act(task), { className: "in-text" }));
+    // Paper has no buttons.
+    code.classList.add("in-print");
   }
 }
