@@ -22,8 +22,14 @@ SCHEMA = Draft202012Validator(
 KINDS = [
     ("03", "test_emoji_is_held_until_complete", "len(self._held) == length", "False",
      "difference", "return broken", "feed returns ''"),
-    ("03", "test_emoji_is_held_until_complete", "length = utf8_expected_len(self._held[0])",
-     "length = {}[self._held[0]]", "exception", "length = {}", "raised KeyError: 240"),
+    ("03", "test_flush_handles_truncated_sequence", "length = utf8_expected_len(self._held[0])",
+     "length = {}[self._held[0]]", "exception", "length = {}", "raised KeyError: "),
+    ("03", "test_emoji_is_held_until_complete", '        broken = ""\n',
+     '        broken = ""\n        if token_id == 0x9A:\n            import os; os._exit(0)\n',
+     "exception", "os._exit(0)", "of feed ended Python"),
+    ("03", "test_emoji_is_held_until_complete", '        broken = ""\n',
+     '        broken = ""\n        from itertools import count\n        sum(count())\n',
+     "loop", "sum(count())", "of feed did not end and could not be interrupted"),
     ("03", "test_emoji_is_held_until_complete", '        broken = ""\n',
      '        broken = ""\n        while not broken:\n            broken = ""\n',
      "loop", "while not broken:", "values (self._held, token_id, broken) return, "),
@@ -66,7 +72,9 @@ def edited(number, find, replace):
 
 
 @pytest.mark.parametrize(
-    ("number", "test", "find", "replace", "kind", "line", "why"), KINDS, ids=[k[4] for k in KINDS]
+    ("number", "test", "find", "replace", "kind", "line", "why"),
+    KINDS,
+    ids=[f"{k[4]} {k[6]}" for k in KINDS],
 )
 def test_opens_at_the_fault(number, test, find, replace, kind, line, why, tmp_path):
     """Each kind of failure opens at the line that shows it, and the recording fits its schema."""
@@ -74,6 +82,7 @@ def test_opens_at_the_fault(number, test, find, replace, kind, line, why, tmp_pa
     assert code == 0, output
     step = data["steps"][data["opens"]]
     assert data["kind"] == kind, data["why"]
+    assert data["test"] == test
     assert line in data["source"][step["line"] - 1]
     assert why in data["why"]
     assert [*SCHEMA.iter_errors(data)] == []

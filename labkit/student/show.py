@@ -14,12 +14,8 @@ from rich.console import Console
 
 from labkit.course.lab import Lab
 from labkit.errors import UsageError
-from labkit.running.recording.failing_case import (
-    FirstFailure,
-    first_failure,
-    only_test,
-    recording_of,
-)
+from labkit.running.recording.apart import record_apart
+from labkit.running.recording.failing_case import FirstFailure
 from labkit.running.recording.recording import Recording
 from labkit.student.keyboard import has_keys, raw_keys
 from labkit.student.pick import add_lab, add_task, lab_or_next, task_of
@@ -58,17 +54,12 @@ def run(args: argparse.Namespace, root: Path) -> int:
         UsageError: the lab has no such task or test, or is a hunt.
     """
     lab = lab_or_next(args.lab, root)
-    failing = first_failure(lab, root, args.impl, *_options(lab, args))
-    if failing.code == pytest.ExitCode.USAGE_ERROR:
-        # pytest has printed the error.
-        return 2
-    if failing.code == pytest.ExitCode.INTERRUPTED:
-        print(f"{lab.label}: stopped before a test failed, so there is no failure to show.")
-        return failing.code
-    if failing.result is None:
-        print(_why_not(lab, failing))
-        return int(failing.run is None or any(failing.run.failed()))
-    recording = recording_of(failing)
+    recording = record_apart(lab, root, args.impl, _options(lab, args), args.test, _why_not)
+    if not isinstance(recording, Recording):
+        code, words = recording
+        # pytest itself prints a usage error.
+        print(words, end="\n" if words else "")
+        return code
     if args.json is not None:
         text = json.dumps(recording.as_dict(), ensure_ascii=True, indent=1)
         args.json.write_text(f"{text}\n", encoding="utf-8")
@@ -84,28 +75,34 @@ def run(args: argparse.Namespace, root: Path) -> int:
 
 
 def _options(lab: Lab, args: argparse.Namespace) -> list[str]:
-    """Return the options of pytest that choose the tests."""
+    """Return the options of pytest that choose the tests of a task."""
     if lab.hunt is not None:
         raise UsageError(
             f"{lab.label} is a hunt: its report shows why each of your tests is void, and "
             f"`make lab N={lab.number} ARGS=--pdb` stops in a test"
         )
-    options = ["--lab-task", str(task_of(lab, args.task))] if args.task else []
-    if args.test:
-        options += only_test(lab, args.test)
-    return options
+    return ["--lab-task", str(task_of(lab, args.task))] if args.task else []
 
 
-def _why_not(lab: Lab, failing: FirstFailure) -> str:
-    """Return why there is no failing case."""
+def _why_not(lab: Lab, failing: FirstFailure) -> tuple[int, str] | None:
+    """Return an exit code and why there is no failing case; None if there is one."""
     run = failing.run
     again = f"make lab N={lab.number}"
+    if failing.code == pytest.ExitCode.USAGE_ERROR:
+        return 2, ""
+    if failing.code == pytest.ExitCode.INTERRUPTED:
+        words = "stopped before a test failed, so there is no failure to show."
+        return failing.code, f"{lab.label}: {words}"
+    if failing.result is not None:
+        return None
     if run is None:
-        return f"{lab.label}: no test ran. See why: {again}"
+        return 1, f"{lab.label}: no test ran. See why: {again}"
     waiting = [result for _, result in run.failed() if result.kind.is_waiting]
     if waiting:
-        return f"{lab.label}: no failure to show. {waiting[0].message}. See all: {again}"
-    return f"{lab.label}: every test that ran passes, so there is no failure to show."
+        words = f"no failure to show. {waiting[0].message}. See all: {again}"
+        return 1, f"{lab.label}: {words}"
+    words = "every test that ran passes, so there is no failure to show."
+    return int(any(run.failed())), f"{lab.label}: {words}"
 
 
 def _print(recording: Recording) -> None:

@@ -4,8 +4,8 @@ It needs neither pytest nor files, because it also runs in the process that hold
 """
 
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from labkit.running.limits.time_limit import WAITS
 from labkit.running.recording.openings import (
@@ -15,11 +15,19 @@ from labkit.running.recording.openings import (
     at_exception,
     at_loop,
     at_result,
+    at_stop,
     at_wait,
 )
 from labkit.running.recording.recorder import MOST_STEPS
 from labkit.running.recording.recording import CallRow, Part, Recording
-from labkit.running.recording.replay import MOST_EVENTS, STOPPED, Case, Replay, replay
+from labkit.running.recording.replay import (
+    MOST_EVENTS,
+    STOPPED,
+    Case,
+    Replay,
+    replay,
+    replay_up_to,
+)
 from labkit.running.reporting.showing import printable
 from labkit.running.reporting.trace_table import last_rows
 from labkit.running.result_kind import ResultKind
@@ -33,6 +41,22 @@ _MOST_EXPECTED = 200
 
 
 _REASON = re.compile(r"""reason=('[^']*'|"[^"]*")""")
+
+
+class End(NamedTuple):
+    """How far the recorder came in a process that did not end by itself.
+
+    Attributes:
+        events: the number of the last event.
+        is_at_limit: whether the recorder had ended the code at that event, in vain.
+        kind: as in a `Recording`.
+        words: how the process ended, as a verb.
+    """
+
+    events: int
+    is_at_limit: bool
+    kind: str
+    words: str
 
 
 class Facts(NamedTuple):
@@ -111,7 +135,36 @@ def record(case: Case, facts: Facts, keep: int = MOST_STEPS) -> Recording:
         keep: the most steps.
     """
     replayed = replay(case, facts.last, MOST_EVENTS if facts.is_overdue else None, keep)
-    opening = _opening(replayed, facts, case)
+    return recording_of_replay(replayed, _opening(replayed, facts, case), case, facts)
+
+
+def record_up_to(
+    case: Case, facts: Facts, end: End, keep: int, leave: Callable[[Recording], NoReturn]
+) -> None:
+    """Record a case whose code cannot be stopped, up to its last event.
+
+    Args:
+        case: the case.
+        facts: the facts about the failed test.
+        end: how far it came.
+        keep: the most steps.
+        leave: gets the recording, and must end the process: the code would go on.
+    """
+
+    def leave_with(replayed: Replay) -> NoReturn:
+        if end.is_at_limit:
+            opening = _opening(replayed, facts, case)
+            caught = "the code catches the exception that ends it"
+            opening = opening._replace(why=f"{opening.why}; {caught}")
+        else:
+            opening = at_stop(replayed, end.kind, end.words)
+        leave(recording_of_replay(replayed, opening, case, facts))
+
+    replay_up_to(case, facts.last, end.events, keep, leave_with)
+
+
+def recording_of_replay(replayed: Replay, opening: Opening, case: Case, facts: Facts) -> Recording:
+    """Return the recording of a case that was run again."""
     is_stopped = replayed.reason == STOPPED
     why = f"{STOPPED}, so that the end is missing; {opening.why}" if is_stopped else opening.why
     counts: list[dict[int, int]] = [{} for _ in case.filenames]

@@ -1,11 +1,12 @@
 """The first failing test of a lab, its smallest case, and the recording of that case."""
 
 import os
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, MutableSequence, Sequence
 from contextlib import redirect_stdout, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
@@ -14,7 +15,14 @@ from labkit.errors import LoadFailure, UsageError
 from labkit.running import drive
 from labkit.running.lab_impl import Implementation
 from labkit.running.limits.time_limit import OverdueError, time_limit
-from labkit.running.recording.case_recording import describe, facts_of, record, without_case
+from labkit.running.recording.case_recording import (
+    End,
+    describe,
+    facts_of,
+    record,
+    record_up_to,
+    without_case,
+)
 from labkit.running.recording.recorder import MOST_STEPS
 from labkit.running.recording.recording import Part, Recording
 from labkit.running.recording.replay import (
@@ -24,13 +32,34 @@ from labkit.running.recording.replay import (
     silence,
 )
 from labkit.running.recording.runs import CaseRun, RunsOfTest, shortened
+from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, Result
 from labkit.running.session import LabsOfSession
 from labkit.running.trace import Call, Failure, New, Trace
 
 
+class Stop(NamedTuple):
+    """The run of a test that cannot be interrupted.
+
+    Attributes:
+        test: the name of the test.
+        run: the number of the run, from 1.
+        words: what happens then, as a verb.
+    """
+
+    test: str
+    run: int
+    words: str
+
+
 class FirstFailure:
     """A pytest plugin: it ends the session at the first test that the code fails.
+
+    Args:
+        lab: the lab.
+        stop: the run before which a test fails; None if there is none.
+        place: another process may read where the session is: item 0 is the number of the test
+            in the lab, from 1, item 1 the number of its run; the recorder has the next items.
 
     Attributes:
         run: the run of the lab; None if no test of a lab ran.
@@ -41,7 +70,12 @@ class FirstFailure:
         code: the exit code of pytest.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, lab: Lab, stop: Stop | None = None, place: MutableSequence[int] | None = None
+    ) -> None:
+        self._names = [test.name for test in lab.tests]
+        self._stop = stop
+        self._place = [0, 0, 0, 0] if place is None else place
         self.run: LabRun | None = None
         self.test = ""
         self.result: Result | None = None
@@ -57,6 +91,8 @@ class FirstFailure:
         """Note each run of the tests from now on."""
         self._labs = session.config.pluginmanager.get_plugin("labkit-session").labs  # type: ignore[union-attr]
         self._labs.perform = self._perform
+        # It takes time, and only a report shows it.
+        self._labs.diagnose = lambda run: None  # type: ignore[method-assign]
 
     def _perform(
         self, resolve: drive.Resolve, new: Sequence[New], calls: Iterable[Call], watch: str
@@ -64,13 +100,21 @@ class FirstFailure:
         calls = [*calls]
         if not self._notes:
             return drive.perform(resolve, new, calls, watch)
+        self._place[1] += 1
         perform = partial(drive.perform, resolve, new, calls, watch)
+        if self._stop is not None and self._place[1] == self._stop.run:
+            perform = partial(self._fail, self._stop.words)
         return self._runs.note(perform, new, calls, watch)
 
+    def _fail(self, words: str) -> NoReturn:
+        raise OverdueError(f"the test {words}", words)
+
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self) -> None:
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Forget the runs of the test before."""
         self._runs.take()
+        name = item.name.partition("[")[0]
+        self._place[0], self._place[1] = 1 + self._names.index(name), 0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -80,6 +124,8 @@ class FirstFailure:
         self.run = self._labs.runs.get(item.path.parent)
         result = None if self.run is None else self.run.results.get(item.name)
         if self.run is not None and result is not None and result.kind.is_wrong and self._notes:
+            if self._stop is not None and result.kind is ResultKind.TIMEOUT:
+                result = replace(result, message=f"the test {self._stop.words}")
             self.test, self.result = item.name, result
             of_test = self._runs.take()
             self._run_again(result.failure)
@@ -102,11 +148,22 @@ class FirstFailure:
         assert self._labs is not None
         code = partial(self._labs.fresh_code, run.lab.path)
         filenames = [code.filename for code in self.files]
-        cases = [Case(code, filenames, runs) for runs in shortened(of_rule, of_test)]
+        cases = [
+            Case(code, filenames, runs, place=self._place[2:4])
+            for runs in shortened(of_rule, of_test)
+        ]
         return first_repeatable(cases) if self.result and self.result.failure else cases[0]
 
 
-def first_failure(lab: Lab, root: Path, implementation: str, *options: str) -> FirstFailure:
+def first_failure(
+    lab: Lab,
+    root: Path,
+    implementation: str,
+    *options: str,
+    test: str = "",
+    stop: Stop | None = None,
+    place: MutableSequence[int] | None = None,
+) -> FirstFailure:
     """Run a lab's tests up to the first failure, silently.
 
     Args:
@@ -114,11 +171,19 @@ def first_failure(lab: Lab, root: Path, implementation: str, *options: str) -> F
         root: the repository.
         implementation: as `LAB_IMPL`.
         options: further options of pytest.
+        test: the only test to run; "" for all.
+        stop, place: see `FirstFailure`.
+
+    Raises:
+        UsageError: the lab has no such test.
     """
-    failing = FirstFailure()
+    if test:
+        check_test(lab, test)
+    failing = FirstFailure(lab, stop, place)
+    target = f"{lab.test_file}::{test}" if test else str(lab.path)
     os.environ["LAB_IMPL"] = implementation
     os.chdir(root)
-    arguments = [str(lab.path), "-q", "-p", "no:cacheprovider", "--capture=sys", *options]
+    arguments = [target, "-q", "-p", "no:cacheprovider", "--capture=sys", *options]
     with (
         open(os.devnull, "w", encoding="utf-8", errors="replace") as nowhere,
         redirect_stdout(nowhere),
@@ -127,16 +192,15 @@ def first_failure(lab: Lab, root: Path, implementation: str, *options: str) -> F
     return failing
 
 
-def only_test(lab: Lab, name: str) -> list[str]:
-    """Return the options of pytest that choose one test of a lab.
+def check_test(lab: Lab, name: str) -> None:
+    """Check that a lab has a test.
 
     Raises:
-        UsageError: the lab has no such test.
+        UsageError: it has not.
     """
     names = [test.name for test in lab.tests]
     if name not in names:
         raise UsageError(f"{lab.label} has no test {name!r}; it has {', '.join(names)}")
-    return [f"--deselect={lab.test_file}::{other}" for other in names if other != name]
 
 
 def recording_of(failing: FirstFailure, keep: int = MOST_STEPS) -> Recording:
@@ -153,6 +217,29 @@ def recording_of(failing: FirstFailure, keep: int = MOST_STEPS) -> Recording:
         recording.parts = [Part() for _ in failing.files[1:]]
     else:
         recording = record(case, facts_of(result, case.last.calls), keep)
+    return _complete(recording, failing, run, result)
+
+
+def record_end(failing: FirstFailure, end: End, leave: Callable[[Recording], NoReturn]) -> None:
+    """Record the case of a failing test up to an event after which it cannot be stopped.
+
+    Args:
+        failing: the failing test.
+        end: the event.
+        leave: gets the recording, and must end the process.
+    """
+    run, result, case = failing.run, failing.result, failing.case
+    if run is not None and result is not None and case is not None:
+        record_up_to(
+            case, facts_of(result, case.last.calls), end, MOST_STEPS,
+            lambda recording: leave(_complete(recording, failing, run, result)),
+        )  # fmt: skip
+
+
+def _complete(
+    recording: Recording, failing: FirstFailure, run: LabRun, result: Result
+) -> Recording:
+    """Add the failed test and the sources to a recording."""
     describe(recording, run, failing.test, result)
     code, *parts = failing.files
     sources = [(f"{part.path.parent.name}/{part.path.name}", _source(part)) for part in parts]

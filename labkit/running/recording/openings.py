@@ -192,6 +192,21 @@ def at_wait(replay: Replay) -> Opening:
     return Opening("waiting", f"{who} forever: {' and '.join(places)}", running[0], running[1:])
 
 
+def at_stop(replay: Replay, kind: str, words: str) -> Opening:
+    """Open at the line after which no other event came.
+
+    Args:
+        replay: the case up to that line.
+        kind: as in a `Recording`.
+        words: what happened in the line, as a verb.
+    """
+    steps = replay.recorder.steps
+    if not steps:
+        return Opening("nothing", f"{NO_STEPS}: it {words}", None)
+    why = f"{_line(replay, steps[-1])} of {steps[-1].function} {words}"
+    return Opening(kind, why, len(steps) - 1)
+
+
 def at_loop(replay: Replay) -> Opening:
     """Open at the loop of a call that did not end: the line whose values return most often."""
     steps = replay.recorder.steps

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -75,6 +75,9 @@ class Recorder:
         seconds: the most real time.
         most: the most events; None if there is no limit.
         keep: the most steps.
+        place: another process may read where the recorder is: item 0 is the number of events so
+            far, item 1 is 1 while the recorder ends the code.
+        at_end: called instead of ending the code if a limit is reached.
 
     Attributes:
         call: the number of the test's call, set by the caller.
@@ -94,11 +97,15 @@ class Recorder:
         seconds: float,
         most: int | None = None,
         keep: int = MOST_STEPS,
+        place: MutableSequence[int] | None = None,
+        at_end: Callable[[], None] | None = None,
     ) -> None:
         self._parts = {name: number for number, name in enumerate(filenames)}
         self._keep_steps = keep
         self._first = first
         self._most = most
+        self._place = [0, 0] if place is None else place
+        self._at_end = at_end
         self._end = time.monotonic() + seconds
         self.call = -1
         self.total = 0
@@ -129,6 +136,7 @@ class Recorder:
             try:
                 yield
             finally:
+                self._place[1] = 0
                 self._set(before[0])
                 threading.settrace(before[1])
                 self.is_over = True
@@ -188,6 +196,7 @@ class Recorder:
             self.is_over = True
             return
         self.total += 1
+        self._place[0] = self.total
         if event == LINE:
             self.lines[known.part, frame.f_lineno] += 1
             self.by_call[self.call] += 1
@@ -201,6 +210,9 @@ class Recorder:
         is_late = self.total % _OFTEN == 0 and time.monotonic() > self._end
         if is_late or self.total == self._most:
             self.is_over = True
+            if self._at_end is not None:
+                self._at_end()
+            self._place[1] = 1
             raise RecordedEnoughError
 
     def _keep(

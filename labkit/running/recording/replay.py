@@ -7,10 +7,11 @@ the second run records the last of them.
 import io
 import linecache
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import NoReturn
 
 from labkit.running.drive import Resolve, Run, perform
 from labkit.running.limits.time_limit import OverdueError, Stuck, time_limit
@@ -38,12 +39,14 @@ class Case:
         filenames: of the code under test, then of the student's own parts, in tracebacks.
         runs: the runs; the earlier runs matter only if state survives a run.
         follow: returns the calls of a run, and notes which is the current one.
+        place: where the recorder is, see `Recorder`.
     """
 
     code: Callable[[], Resolve]
     filenames: Sequence[str]
     runs: Sequence[CaseRun]
     follow: Callable[[Sequence[Call]], Iterable[Call]] = iter
+    place: MutableSequence[int] | None = None
 
     @property
     def last(self) -> CaseRun:
@@ -97,16 +100,46 @@ def replay(case: Case, last: int | None, most: int | None = None, keep: int = MO
         keep: the most steps of the recording.
     """
     calls = case.last.calls if last is None else case.last.calls[: last + 1]
-    counter = recorder = Recorder(case.filenames, 0, MOST_SECONDS, most, keep)
+    counter = recorder = Recorder(case.filenames, 0, MOST_SECONDS, most, keep, case.place)
     trace, ended, reason = _carry_out(case, calls, counter)
     if counter.total > keep and reason != STOPPED:
         total = None if ended else counter.total
         first = counter.total - keep
-        recorder = Recorder(case.filenames, first, 2 * MOST_SECONDS, total, keep)
+        recorder = Recorder(case.filenames, first, 2 * MOST_SECONDS, total, keep, case.place)
         trace, ended, reason = _carry_out(case, calls, recorder)
         if reason == STOPPED and not recorder.steps:
             # The first steps are better than none.
             recorder = counter
+    return _replay_of(case, trace, counter, recorder, ended, reason)
+
+
+def replay_up_to(
+    case: Case, last: int | None, events: int, keep: int, leave: Callable[[Replay], NoReturn]
+) -> None:
+    """Run a case again up to an event after which it cannot be stopped.
+
+    Args:
+        case: the case.
+        last: the number of the last call to make; None for all.
+        events: the number of the event.
+        keep: the most steps of the recording.
+        leave: gets the replay, and must end the process: the code would go on.
+    """
+    calls = case.last.calls if last is None else case.last.calls[: last + 1]
+    traces: list[Trace] = []
+
+    def at_end() -> None:
+        leave(_replay_of(case, traces[-1], recorder, recorder, False, ""))
+
+    recorder = Recorder(
+        case.filenames, max(0, events - keep), MOST_SECONDS, events, keep, case.place, at_end
+    )
+    _carry_out(case, calls, recorder, traces)
+
+
+def _replay_of(
+    case: Case, trace: Trace, counter: Recorder, recorder: Recorder, ended: bool, reason: str
+) -> Replay:
     running = [] if ended else recorder.running()
     files = ["/".join(PurePath(name).parts[-2:]) for name in case.filenames]
     return Replay(trace, counter, recorder, ended, reason, running, files, case.filenames)
@@ -148,8 +181,17 @@ def _is_repeatable(case: Case) -> bool:
     return outcome_of(trace) == expected
 
 
-def _carry_out(case: Case, calls: Sequence[Call], recorder: Recorder) -> tuple[Trace, bool, str]:
-    """Return the trace so far, whether the calls ended, and the reason if they did not."""
+def _carry_out(
+    case: Case, calls: Sequence[Call], recorder: Recorder, traces: list[Trace] | None = None
+) -> tuple[Trace, bool, str]:
+    """Return the trace so far, whether the calls ended, and the reason if they did not.
+
+    Args:
+        case: the case.
+        calls: the calls of its last run.
+        recorder: the recorder of that run.
+        traces: the trace is added, once before and once after the objects are made.
+    """
 
     def numbered() -> Iterator[Call]:
         for number, call in enumerate(case.follow(calls)):
@@ -158,6 +200,8 @@ def _carry_out(case: Case, calls: Sequence[Call], recorder: Recorder) -> tuple[T
 
     resolve, (new, _, watch, _) = case.code(), case.last
     trace = Trace(new, [])
+    traces = [] if traces is None else traces
+    traces.append(trace)
     here = threading.current_thread() is threading.main_thread()
     stuck = Stuck(case.filenames[0], MOST_SECONDS) if here else None
     try:
@@ -167,6 +211,7 @@ def _carry_out(case: Case, calls: Sequence[Call], recorder: Recorder) -> tuple[T
         with time_limit(MOST_SECONDS, stuck=stuck), recorder.active():
             run = Run(resolve, new, watch)
             trace = run.trace
+            traces.append(trace)
             run.carry_out(numbered())
             trace = run.end()
     except RecordedEnoughError:
