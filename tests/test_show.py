@@ -133,6 +133,7 @@ def test_prints_the_steps_without_a_terminal(tmp_path):
     source = edited("03", "len(self._held) == length", "print(length) or False")
     code, output, _ = show("03", KINDS[0][1], source, tmp_path, "--task", "2")
     assert code == 0, output
+    assert "made      StreamingDetokenizer()" in output
     assert "opens at  line 100: feed returns ''" in output
     assert "> 100  return broken" in output
     assert "_held: b'\\xf0\\x9f\\x9a' →" in output

@@ -56,11 +56,13 @@ def heading(recording: Recording, *, is_short: bool = False) -> RenderableType:
     table = _grid()
     rows = [
         ("rule", recording.rule),
+        ("call", recording.case),
+        ("made", ", ".join(recording.objects)),
         ("expected", recording.expected),
         ("actual", recording.actual),
         ("opens at" if recording.opens is not None else "no steps", recording.why),
     ]
-    for label, text in rows[3:] if is_short else rows:
+    for label, text in rows[-1:] if is_short else rows:
         if text:
             table.add_row(label, Text(repeatable(text)))
     title = f"lab-{recording.lab} {recording.test}: {recording.file}"

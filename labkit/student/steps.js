@@ -128,8 +128,9 @@ export class Steps {
   }
 
   #facts() {
-    const { rule, expected, actual, why, opens } = this.#data;
-    const rows = [["rule", rule], ["expected", expected], ["actual", actual], [opens === null ? "no steps" : "opens at", why]];
+    const { rule, case: words, objects, expected, actual, why, opens } = this.#data;
+    const rows = [["rule", rule], ["call", words], ["made", objects.join(", ")], ["expected", expected], ["actual", actual],
+      [opens === null ? "no steps" : "opens at", why]];
     const shown = rows.filter(([, text]) => text);
     return make("dl", {}, ...shown.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
   }

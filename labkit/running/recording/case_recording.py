@@ -190,6 +190,7 @@ def describe(recording: Recording, run: LabRun, test: str, result: Result) -> No
     if result.failure is not None:
         recording.expected = printable(result.failure.expected, _MOST_TEXT)
         recording.actual = printable(result.failure.actual, _MOST_TEXT)
+        recording.case = printable(result.failure.call, _MOST_TEXT)
     else:
         recording.actual = printable(result.message, _MOST_TEXT)
 

@@ -92,7 +92,7 @@ class Recording:
         lab, test, rule, file: the lab's number, the test, its rule, and the file under test by
             name.
         source: the lines of the file.
-        expected, actual: as in the report, "" if there are none.
+        expected, actual, case: as in the report, "" if there are none; `case` is its line `call`.
         objects: the objects that the test made, in words.
         columns: the names of the columns of held text.
         first_call: the number of the first call in `calls`.
@@ -114,6 +114,7 @@ class Recording:
     source: list[str] = field(default_factory=list)
     expected: str = ""
     actual: str = ""
+    case: str = ""
     objects: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     first_call: int = 0
