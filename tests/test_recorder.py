@@ -3,6 +3,7 @@
 import io
 import os
 import random
+from collections import deque
 from types import SimpleNamespace
 
 import pytest
@@ -78,9 +79,15 @@ def test_output_is_part_of_its_step(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_size_is_shown():
-    """A long value ends with its size."""
-    assert text_of_value("a" * 1_000).endswith("… (1,000 characters)")
+def test_start_end_and_size_are_shown():
+    """Of a long value, the middle is left out: it often grows at its end."""
+    text = text_of_value("a" * 500 + "b" * 500)
+    assert text.startswith("'aaa")
+    assert text.endswith("bbb' (1,000 characters)")
+    assert text_of_value([*range(30)]).endswith(" 11, … 6 more, 18, 19, 20, 21, 22, 23, 24, 25, 26, "
+                                                "27, 28, 29]")  # fmt: skip
+    assert text_of_value(deque(range(100))).endswith(", 98, 99])")
+    assert text_of_value({n: n for n in range(100)}).endswith("99: 99} (100 items)")
     assert text_of_value(SimpleNamespace(a=1)) == "SimpleNamespace(…)"
 
 

@@ -18,6 +18,8 @@ _LINES_OF_CODE = 15
 _SMALL = 36
 _FEWEST_HEADING, _FEWEST_CALLS, _FEWEST_LINES = 3, 2, 5
 _MOST_VALUES = 10
+# The most characters of a change in the list of steps, and those before it that are equal.
+_MOST_CHANGE, _LEFT_OF_CHANGE, _END_OF_CHANGE = 70, 8, 20
 
 
 def move(recording: Recording, number: int, key: str) -> int:
@@ -168,8 +170,8 @@ def print_around(console: Console, recording: Recording, before: int, after: int
     for place in range(first, end):
         step = recording.steps[place]
         source = _source_line(recording, step).strip()
-        changes = [f"{name}: {old or '(new)'} → {new}" for name, (old, new) in step.changes.items()]
-        shown = [clip(repeatable(change), 70) for change in changes]
+        shown = [clip(repeatable(_change(name, *pair)), _MOST_CHANGE)
+                 for name, pair in step.changes.items()]  # fmt: skip
         if step.event != LINE:
             shown = [clip(repeatable(happens(step)), 70)]
         mark = ">" if place == number else " "
@@ -179,6 +181,21 @@ def print_around(console: Console, recording: Recording, before: int, after: int
     console.print(table)
     console.print()
     console.print(view(recording, number))
+
+
+def _change(name: str, old: str, new: str) -> str:
+    """Return a change in words; of long values without their equal start, or, if they lack their
+    middle, only the ends.
+    """
+    text = f"{name}: {old or '(new)'} → {new}"
+    pairs = zip(old, new, strict=False)
+    equal = next((n for n, (one, other) in enumerate(pairs) if one != other), len(old))
+    equal -= _LEFT_OF_CHANGE
+    if len(text) <= _MOST_CHANGE or equal < _LEFT_OF_CHANGE:
+        return text
+    if "…" in old and "…" in new:
+        return f"{name}: …{old[-_END_OF_CHANGE:]} → …{new[-_END_OF_CHANGE:]}"
+    return f"{name}: …{clip(old[equal:], _MOST_CHANGE // 3)} → …{new[equal:]}"
 
 
 def _grid() -> Table:
@@ -193,7 +210,8 @@ def _calls(recording: Recording, step: Step, rows: int) -> RenderableType:
     has_expected = any(row.expected for row in recording.calls)
     columns = ["", "call", "emitted", *recording.columns, "lines"]
     for name in [*columns, *["expected"] * has_expected]:
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
+        # The widest columns give way; a column that may not wrap would vanish.
+        table.add_column(name)
     here = step.call - recording.first_call
     first = max(0, min(here - rows + 2, len(recording.calls) - rows))
     for number, row in [*enumerate(recording.calls)][first : first + rows]:
@@ -203,7 +221,10 @@ def _calls(recording: Recording, step: Step, rows: int) -> RenderableType:
         cells = [">" if number == here else "", row.call, *done, f"{row.lines:,}"]
         cells += [row.expected] * has_expected
         style = "bold" if number == here else ""
-        table.add_row(*(Text(repeatable(in_one_line(cell)), style=style) for cell in cells))
+        texts = (repeatable(in_one_line(cell)) for cell in cells)
+        table.add_row(
+            *(Text(text, style=style, no_wrap=True, overflow="ellipsis") for text in texts)
+        )
     return table
 
 

@@ -8,7 +8,7 @@ import sys
 import types
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from labkit.running.trace import EVENTS, MOST_BITS, written
@@ -17,6 +17,8 @@ from labkit.running.trace import EVENTS, MOST_BITS, written
 MOST_CHARACTERS = 160
 _MOST_ITEMS = 24
 _DEEPEST = 4
+# So much of a text is made before its middle is left out.
+_MOST_READ = 2_000
 _SIZED: dict[type, str] = {
     str: "character", bytes: "byte", bytearray: "byte", list: "item", tuple: "item", dict: "item",
     set: "item", frozenset: "item", deque: "item",
@@ -34,20 +36,24 @@ _FUNCTIONS = (
 def text_of_value(value: Any, most: int = MOST_CHARACTERS) -> str:
     """Return a value as text: like `repr` for plain values, `Name(attribute=...)` for objects.
 
-    A text of more than `most` characters is cut, and then ends with the size of the value.
+    Of a text of more than `most` characters, the middle is left out, because a value often grows at
+    its end; the size of the value follows.
     """
     try:
         parts, length = [], 0
         for part in _parts(value, most, ()):
             parts.append(part)
             length += len(part)
-            if length > most:
+            if length > _MOST_READ:
                 break
         text = "".join(parts)
     except (RuntimeError, MemoryError):
         # Another thread changes it at this moment, or it is nested too deep.
         return f"{name_of(type(value))}(…)"
-    return text if len(text) <= most else f"{text[:most]}…{_size_in_words(value)}"
+    if len(text) <= most:
+        return text
+    end = text[-most // 3 :] if length <= _MOST_READ else ""
+    return f"{text[: most - len(end)]}…{end}{_size_in_words(value)}"
 
 
 def size_of(value: Any) -> int:
@@ -134,8 +140,7 @@ def _parts(value: Any, most: int, path: tuple[int, ...]) -> Iterator[str]:
         name = "" if kind is base and base not in (deque, bytearray) else name_of(kind)
         yield from [name, "("] if name else []
         if base in (str, bytes, bytearray):
-            start: Any = base.__getitem__(value, slice(most + 1))
-            yield repr(bytes(start) if base is bytearray else start)
+            yield _text_of_characters(value, base, most)
         elif id(value) in path or len(path) >= _DEEPEST:
             yield "…"
         else:
@@ -150,26 +155,55 @@ def _parts(value: Any, most: int, path: tuple[int, ...]) -> Iterator[str]:
 
 
 def _container(value: Any, base: type, most: int, path: tuple[int, ...]) -> Iterator[str]:
-    items: Iterable[Any] = (
-        dict.items(value) if base is dict else base.__iter__(value)  # type: ignore[attr-defined]
-    )
     size = size_of(value)
+    items = _items(value, base, size)
     start, end = _BRACKETS[base]
     if not size and base in (set, frozenset):
         yield "set()"
         return
     yield start
-    for number, item in enumerate(islice(items, _MOST_ITEMS)):
+    for number, item in enumerate(items):
         yield ", " if number else ""
+        if number == _MOST_ITEMS // 2 and size > _MOST_ITEMS and base not in (set, frozenset):
+            yield f"… {size - _MOST_ITEMS:,} more, "
         if base is dict:
             yield from _parts(item[0], most, path)
             yield ": "
             yield from _parts(item[1], most, path)
         else:
             yield from _parts(item, most, path)
-    yield f", … {size} in all" if size > _MOST_ITEMS else ""
+    if size > _MOST_ITEMS and base in (set, frozenset):
+        yield f", … {size - _MOST_ITEMS:,} more"
     yield "," if size == 1 and base is tuple else ""
     yield end
+
+
+def _items(value: Any, base: type, size: int) -> Iterable[Any]:
+    """Return the items of a container, or its first and its last items."""
+    items: Iterable[Any] = (
+        dict.items(value) if base is dict else base.__iter__(value)  # type: ignore[attr-defined]
+    )
+    if size <= _MOST_ITEMS or base in (set, frozenset):
+        return islice(items, _MOST_ITEMS)
+    half = _MOST_ITEMS // 2
+    last: Iterable[Any]
+    if base in (list, tuple):
+        last = base.__getitem__(value, slice(-half, None))  # type: ignore[attr-defined]
+    else:
+        backwards = reversed(dict.items(value)) if base is dict else deque.__reversed__(value)
+        last = reversed([*islice(backwards, half)])
+    return chain(islice(items, half), last)
+
+
+def _text_of_characters(value: Any, base: Any, most: int) -> str:
+    """Return a text or bytes as `repr` does; of a long value, its start and its end."""
+    if size_of(value) <= most:
+        return repr(bytes(value) if base is bytearray else base.__getitem__(value, slice(None)))
+    start, end = base.__getitem__(value, slice(most)), base.__getitem__(value, slice(-most, None))
+    if base is bytearray:
+        start, end = bytes(start), bytes(end)
+    kept, name = repr(end), "b" if base is not str else ""
+    return repr(start)[: most + 1] + kept[len(name) + 1 :]
 
 
 def _object(value: Any, most: int, path: tuple[int, ...]) -> Iterator[str]:
