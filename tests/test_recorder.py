@@ -120,6 +120,13 @@ class Thing:
     def add(self, out, part):
         if part != "b":
             out.append(part)
+    def join(self, text):
+        out = []
+        out += self.rest(text)
+        return out
+    def rest(self, text):
+        last = [text] + []
+        return last
 def tidy(items):
     items.sort()
 """
@@ -130,7 +137,8 @@ def tidy(items):
     [
         ([("end",), ("feed", "a"), ("reason", None)], 2, 10, "line 10: end sets self.state to"),
         ([("end",), ("feed", "a")], 1, 17, "line 17: inner returns 'aa', which feed returns"),
-        ([("sort", [2, 1])], None, 29, "line 29 of tidy changes items: sort changed"),
+        ([("join", "a")], 0, 33, "line 33: rest sets last to ['a'], which join returns"),
+        ([("sort", [2, 1])], None, 36, "line 36 of tidy changes items: sort changed"),
         (
             [("collect", "abcb")],
             0,

@@ -136,8 +136,9 @@ def _setter(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
 
 
 def _last_change(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
-    """Return the step, in the same call, that gave a returned list its last item, and the name of
-    the list; None if the value is not a list with items, or was made by the line that returns it.
+    """Return the step, in the same call and the innermost function, that made a returned list or gave
+    it its last item, and the name of the list; None if the value is not a list with items, or was
+    made by the line that returns it.
     """
     step = steps[number]
     if step.event != RETURN or not step.value.startswith("[") or step.value == "[]":
@@ -146,8 +147,8 @@ def _last_change(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
         (other.depth, n, name)
         for n, other in enumerate(steps[:number])
         if other.call == step.call and other.thread == step.thread
-        for name, (before, after) in other.changes.items()
-        if after == step.value and before.startswith("[")
+        for name, (_, after) in other.changes.items()
+        if after == step.value
     ]
     if not changes:
         return None
