@@ -1,9 +1,11 @@
 // Draws a recording, and moves through its steps: in the page of `make show`, in feedback, and on
 // the site. `recording.schema.json` describes the data, of which only texts are drawn.
 
+/** A key, the name of its button, and the sign and the word that a narrow page shows instead. */
 const BUTTONS = [
-  ["ArrowLeft", "Line before"], ["ArrowRight", "Next line"], ["ArrowUp", "Call before"],
-  ["ArrowDown", "Next call"], ["p", "Feed before"], ["n", "Next feed"], ["o", "Where it opened"],
+  ["ArrowLeft", "Line before", "←", "line"], ["ArrowRight", "Next line", "→", "line"],
+  ["ArrowUp", "Call before", "↑", "call"], ["ArrowDown", "Next call", "↓", "call"],
+  ["p", "Feed before", "⇤", "feed"], ["n", "Next feed", "⇥", "feed"], ["o", "Where it opened", "◎", "opened"],
 ];
 const KEYS = "Keys: left and right for lines, up and down for calls, n and p for feeds, o for where it opened.";
 const VERBS = { line: "runs", return: "returns", yield: "yields", exception: "raises" };
@@ -22,6 +24,10 @@ function make(name, properties = {}, ...children) {
 
 const row = (cells, className = "") =>
   make("tr", { className }, ...cells.map((cell) => (cell instanceof Node ? cell : make("td", {}, cell))));
+
+/** The nodes of a text in which `backticks` hold code. */
+const withCode = (text) =>
+  text.split(/`([^`]+)`/).map((part, place) => (place % 2 ? make("code", {}, part) : part));
 
 /** Number 0 is the file under test; the others are the reader's own parts. */
 const fileOf = (data, part) => (part ? data.parts[part - 1] : data);
@@ -52,10 +58,11 @@ export class Steps {
     this.#data = data;
     this.#onStep = onStep;
     this.#at = data.opens ?? 0;
-    this.node = make("div", { className: "steps" }, this.#facts());
+    this.node = make("div", { className: "steps" }, ...this.#facts());
     if (!data.steps.length) return;
     this.#slider.max = String(data.steps.length - 1);
     this.#slider.addEventListener("input", () => this.show(Number(this.#slider.value)));
+    new ResizeObserver(() => this.#scrollToLine()).observe(this.#code);
     this.node.append(this.#buttons(), make("p", { className: "keys" }, KEYS), this.#slider, this.#event, this.#columns());
     this.show(this.#at);
   }
@@ -128,16 +135,21 @@ export class Steps {
   }
 
   #facts() {
-    const { rule, case: words, objects, expected, actual, why, opens } = this.#data;
-    const rows = [["rule", rule], ["call", words], ["made", objects.join(", ")], ["expected", expected], ["actual", actual],
-      [opens === null ? "no steps" : "opens at", why]];
-    const shown = rows.filter(([, text]) => text);
-    return make("dl", {}, ...shown.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
+    const { rule, case: inputs, objects, expected, actual, why, opens } = this.#data;
+    const list = (className, ...rows) =>
+      make("dl", { className }, ...rows.filter(([, text]) => text).flatMap(([name, ...words]) =>
+        [make("dt", {}, name), make("dd", { className: name }, ...words)]));
+    return [
+      list("facts", ["rule", ...withCode(rule)], ["call", inputs], ["made", objects.join(", ")],
+        ["expected", expected], ["actual", actual]),
+      list("opening", [opens === null ? "no steps" : "opens at", why]),
+    ];
   }
 
   #buttons() {
-    const buttons = BUTTONS.map(([key, words]) => {
-      const button = make("button", { type: "button", "data-key": key }, words);
+    const buttons = BUTTONS.map(([key, words, sign, word]) => {
+      const short = make("span", { className: "short", "aria-hidden": "true" }, make("span", {}, sign), word);
+      const button = make("button", { type: "button", "data-key": key, "aria-label": words }, make("span", { className: "long" }, words), short);
       button.addEventListener("click", () => this.press(key));
       return button;
     });
@@ -179,10 +191,13 @@ export class Steps {
       }));
     }
     this.#code.querySelector(".here")?.classList.remove("here");
-    const line = this.#code.children[step.line - 1];
-    if (!line) return;
-    line.classList.add("here");
-    this.#code.scrollTop = line.offsetTop - this.#code.clientHeight / 2;
+    this.#code.children[step.line - 1]?.classList.add("here");
+    this.#scrollToLine();
+  }
+
+  #scrollToLine() {
+    const line = this.#code.querySelector(".here");
+    if (line) this.#code.scrollTop = line.offsetTop - this.#code.clientHeight / 2;
   }
 
   #valuesAt(number) {

@@ -14,6 +14,12 @@ from test_everybody import SCHEMES, serious
 EVENT = "$('#bench .show .event')?.textContent"
 OPENING = "Step 21 of 21, in feed: line 99 returns"
 MARKED = "$('#bench .editor').shadowRoot.querySelector('.cm-step')?.textContent ?? ''"
+# The controls over the report with their sizes, if a finger cannot press them.
+SMALL = """[...document.querySelectorAll('#bench .side .close, #bench .show :is(button, input)')]
+  .filter((one) => one.offsetParent).map((one) => [one, one.getBoundingClientRect()])
+  .filter(([one, { x, y, width, height }]) => width < 44 || height < 44
+    || !one.contains(document.elementFromPoint(x + width / 2, y + height / 2)))
+  .map(([one, { width, height }]) => [one.textContent, width, height])"""
 COLOURS = {"light": "default", "dark": "slate"}
 
 
@@ -54,6 +60,14 @@ class TestSteps:
         assert "self._held" in shown.js(f"return {MARKED}")
         shown.js("$('#bench .show [data-key=o]').click()")
         shown.until(f"{EVENT}.startsWith('{OPENING}')")
+
+    def test_a_finger_can_press_everything_on_a_phone(self, shown, look):
+        """Each control is 44 pixels high and wide, and none is covered or beside the window."""
+        look(390, 844)
+        shown.js("$('#bench .show .moves').scrollIntoView({block: 'center'})")
+        assert shown.js(f"return {SMALL}") == []
+        line = "$('#bench .editor').shadowRoot.querySelector('.cm-step').getBoundingClientRect()"
+        shown.until(f"{line}.bottom < $('#bench .side').getBoundingClientRect().top")
 
     @SCHEMES
     def test_axe_reports_nothing_serious_on_a_phone(self, shown, look, scheme):

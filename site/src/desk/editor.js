@@ -34,6 +34,7 @@ import { make } from "../dom.js";
 import { hangingLines } from "./wrapping.js";
 
 const INDENT = "    ";
+const STEP = "cm-step";
 
 const colours = HighlightStyle.define([
   { tag: [tags.keyword, tags.controlKeyword, tags.operatorKeyword], color: "var(--code-keyword)" },
@@ -115,7 +116,7 @@ class Words extends WidgetType {
 }
 
 function marksOf({ from, to, words, isStep }) {
-  const marks = [Decoration.line({ class: isStep ? "cm-step" : "cm-raised" }).range(from)];
+  const marks = [Decoration.line({ class: isStep ? STEP : "cm-raised" }).range(from)];
   if (words) marks.push(Decoration.widget({ widget: new Words(words), side: 1 }).range(to));
   return Decoration.set(marks);
 }
@@ -250,6 +251,16 @@ export class Editor {
         ],
       }),
     });
+    new ResizeObserver(() => this.#onSize()).observe(parent);
+  }
+
+  /** Bring a marked step into view again, in a window with another size. */
+  #onSize() {
+    let from = null;
+    this.#view.state.field(marked).between(0, Infinity, (at, _, { spec }) => {
+      if (spec.class === STEP) from = at;
+    });
+    if (from !== null) this.#view.dispatch({ effects: EditorView.scrollIntoView(from, { y: "center" }) });
   }
 
   get text() {

@@ -5,6 +5,8 @@ import { button, make } from "../dom.js";
 import { linkTo, TooLongError } from "./link.js";
 import { recordedCode } from "./recorded_code.js";
 
+/** More of a value would cover the lines below; the step has it. */
+const MOST_BESIDE = 60;
 const BACK = "Back to the report";
 const FROM_LINK = "Somebody recorded this code, and sent you the link. It is not yours: your own code is in the editor, unchanged.";
 
@@ -35,7 +37,7 @@ export class Show {
     const back = button(BACK, () => this.close(), { className: "quiet" });
     const bar = make("p", "acts", back, this.#copy, this.#stop);
     const label = { className: "show", "aria-label": "Show me", hidden: true };
-    this.box = make("section", label, this.#title, bar, this.#status, this.#place);
+    this.box = make("section", label, bar, this.#title, this.#status, this.#place);
     // The book has keys of its own, of one letter each.
     this.box.addEventListener("keydown", (event) => this.#onKey(event));
   }
@@ -123,7 +125,9 @@ export class Show {
     if (!this.#steps) return;
     const isHere = !step.part && this.#case.code === this.#desk.text;
     this.#steps.node.classList.toggle("in-editor", isHere);
-    this.#acts.mark(isHere ? { line: step.line, words: step.value ?? "" } : null);
+    const value = step.value ?? "";
+    const words = value.length > MOST_BESIDE ? `${value.slice(0, MOST_BESIDE)} …` : value;
+    this.#acts.mark(isHere ? { line: step.line, words } : null);
   }
 
   #onKey(event) {
