@@ -72,6 +72,11 @@ export class Steps {
     return this.#at;
   }
 
+  /** The number of the shown step among those of the file under test. */
+  get ownAt() {
+    return this.#data.steps.slice(0, this.#at).filter(({ part }) => !part).length;
+  }
+
   /** The shown step. */
   get step() {
     return this.#data.steps[this.#at];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { isLink, linkTo, readLink, TooLongError } from "../src/show/link.js";
+import { isLink, linkTo, numberOf, readLink, TooLongError } from "../src/show/link.js";
 
 const HERE = new URL("https://course.example/labs/03/?q=1#old");
 const LINK = { lab: "03", test: "test_a", code: "print('🚀')\n".repeat(300), step: 4, line: 2 };
@@ -27,4 +27,13 @@ test("a damaged link, a gigabyte and other values are no link", async () => {
     const made = new URL(await linkTo(HERE, { ...LINK, ...odd }));
     assert.equal(await readLink(made.hash), null, Object.keys(odd)[0]);
   }
+});
+
+test("the step of a link is found beside steps of other files, and in a recording that begins elsewhere", () => {
+  const steps = [{ line: 7 }, { line: 9, part: 1 }, { line: 8 }, { line: 9, part: 2 }, { line: 9 }, { line: 8 }];
+  assert.equal(numberOf({ steps }, { step: 2, line: 9 }), 4);
+  assert.equal(numberOf({ steps }, { step: 0, line: 8 }), 2);
+  assert.equal(numberOf({ steps }, { step: 90, line: 8 }), 5);
+  assert.equal(numberOf({ steps, opens: 3 }, { step: 1, line: 6 }), 3);
+  assert.equal(numberOf({ steps: [], opens: null }, { step: 1, line: 6 }), 0);
 });

@@ -6,10 +6,12 @@ from hashlib import sha256
 
 import pytest
 from bench_page import KEPT, Bench
-from course_code import BUGS, REFERENCES
+from course_code import BUGS, FIRST, LABS, REFERENCES
 from interpreter import LONG
 from odd_values import HEAD, ODD
 from test_everybody import SCHEMES, serious
+
+from labkit.course.rows import edited
 
 EVENT = "$('#bench .show .event')?.textContent"
 OPENING = "Step 21 of 21, in feed: line 99 returns"
@@ -20,6 +22,13 @@ SMALL = """[...document.querySelectorAll('#bench .side .close, #bench .show :is(
   .filter(([one, { x, y, width, height }]) => width < 44 || height < 44
     || !one.contains(document.elementFromPoint(x + width / 2, y + height / 2)))
   .map(([one, { width, height }]) => [one.textContent, width, height])"""
+# The file of a step, whether the editor marks its line, whether Show me has the code, and the last
+# line of that code.
+STEP = (
+    "(([title, code]) => [title.textContent.split(',')[0], "
+    f"Boolean({MARKED}), code.offsetParent !== null, code.lastChild.lastChild.data.trim()])"
+    "(['.title', '.code'].map((name) => $(`#bench .show .steps section ${name}`)))"
+)
 COLOURS = {"light": "default", "dark": "slate"}
 
 
@@ -112,6 +121,36 @@ class TestSteps:
         shown.until(EVENT)
         shown.click("Copy link")
         shown.until("/too long for a link: it would have/.test($('#bench .show').textContent)")
+
+
+class TestOwnParts:
+    def test_steps_of_earlier_labs_show_their_own_code_and_mark_no_line(self, driver, url, look):
+        """Lab 05 composes the reader's labs 03, 04 and 01, whose lines are steps too."""
+        look(1440, 900)
+        for number in FIRST["05"]:
+            earlier = Bench(driver, url, number)
+            earlier.grade(f"{REFERENCES[number]}\n# mine, lab {number}\n")
+            assert earlier.score == (100, 100)
+        bench = Bench(driver, url, "05")
+        bug = next(bug for bug in LABS["05"].bugs if bug.name == "flushed-apart")
+        bench.grade(edited(REFERENCES["05"], bug.find, bug.replace, bug.name))
+        bench.js("$('.show-me').click()")
+        bench.until(EVENT)
+        steps = set()
+        bench.js("$('#bench .show input').value = 0")
+        bench.js("$('#bench .show input').dispatchEvent(new Event('input'))")
+        for _ in range(60):
+            bench.js("$('#bench .show [data-key=ArrowDown]').click()")
+            steps.add(tuple(bench.js(f"return {STEP}")))
+            if len(steps) > len(FIRST["05"]) and not bench.js(f"return {STEP}")[1]:
+                break
+        last = REFERENCES["05"].splitlines()[-1].strip()
+        assert steps == {("starter.py", True, False, last)} | {
+            (f"{LABS[number].name}/starter.py", False, True, f"# mine, lab {number}")
+            for number in FIRST["05"]
+        }
+        bench.click("Copy link")
+        bench.until("/in the code of an earlier lab/.test($('#bench .show .note').textContent)")
 
 
 @LONG

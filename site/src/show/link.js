@@ -11,7 +11,7 @@ const MOST_CODE = 64 << 10;
  * @property {string} lab the lab's number
  * @property {string} test
  * @property {string} code
- * @property {number} step from 0
+ * @property {number} step from 0, among those of the lab's own file: the steps of other files differ with their code
  * @property {number} line the line of that step
  */
 
@@ -54,6 +54,16 @@ export async function readLink(fragment) {
   } catch {
     return null;
   }
+}
+
+/** The number of a link's step in a recording of its code; the nearest step of its line if the recording has begun elsewhere. */
+export function numberOf({ steps, opens }, { step, line }) {
+  const own = [...steps.keys()].filter((number) => !steps[number].part);
+  const [nearest] = own
+    .map((number, place) => ({ number, far: Math.abs(place - step) }))
+    .filter(({ number }) => steps[number].line === line)
+    .sort((one, other) => one.far - other.far);
+  return nearest?.number ?? opens ?? 0;
 }
 
 /** What a stream makes of some bytes; an error beyond so many of them. */

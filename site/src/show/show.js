@@ -2,7 +2,7 @@
 
 import { Steps } from "../../../labkit/student/steps.js";
 import { button, make } from "../dom.js";
-import { linkTo, TooLongError } from "./link.js";
+import { linkTo, numberOf, TooLongError } from "./link.js";
 import { recordedCode } from "./recorded_code.js";
 
 /** More of a value would cover the lines below; the step has it. */
@@ -60,10 +60,12 @@ export class Show {
    */
   openLink(link) {
     this.#begin(link.test);
-    const run = button("Run this code and show the step", () =>
-      this.#record({ ...link, files: { [link.lab]: link.code }, progress: {} }, link.step),
-    );
-    const words = `Step ${link.step + 1} is at line ${link.line}. Running it starts Python in this browser; its result is not kept.`;
+    const run = button("Run this code and show the step", async () => {
+      // A lab that builds on others may need the reader's.
+      const files = { ...(await this.#desk.sources()), [link.lab]: link.code };
+      await this.#record({ ...link, files, progress: this.#desk.progress }, link);
+    });
+    const words = `The step is at line ${link.line}. Running the code starts Python in this browser; its result is not kept.`;
     const code = recordedCode(link.code);
     this.#place.replaceChildren(make("p", "", FROM_LINK), make("p", "", words), make("p", "", run), code.node);
     code.show(link.line);
@@ -89,7 +91,7 @@ export class Show {
     this.#title.focus({ preventScroll: true });
   }
 
-  async #record(asked, step = null) {
+  async #record(asked, link = null) {
     if (this.#stopper) return;
     this.#begin(asked.test);
     this.#place.replaceChildren();
@@ -101,7 +103,7 @@ export class Show {
       const { signal } = this.#stopper;
       const recording = await this.#desk.call("show", { lab, test, files, progress }, { signal });
       this.#case = { lab, test, code };
-      if (this.isShown) this.#draw(recording, step);
+      if (this.isShown) this.#draw(recording, link);
     } catch (error) {
       if (error.kind === undefined) throw error;
       this.#tell(error.kind === "stopped" ? "Stopped. There is no recording." : error.message);
@@ -111,12 +113,12 @@ export class Show {
     }
   }
 
-  #draw(recording, step) {
+  #draw(recording, link) {
     this.#tell("");
     this.#steps = new Steps(recording, (step) => this.#onStep(step));
     this.#place.replaceChildren(this.#steps.node);
     this.#copy.hidden = !recording.steps.length;
-    if (recording.steps.length) this.#steps.show(step ?? this.#steps.at);
+    if (recording.steps.length) this.#steps.show(link ? numberOf(recording, link) : this.#steps.at);
     this.#title.focus({ preventScroll: true });
   }
 
@@ -140,8 +142,12 @@ export class Show {
 
   async #copyLink() {
     try {
-      const { line } = this.#steps.step;
-      const link = await linkTo(location, { ...this.#case, step: this.#steps.at, line });
+      const { line, part } = this.#steps.step;
+      if (part) {
+        this.#tell("This step is in the code of an earlier lab, and a link holds only this lab's: go to a step of this lab.");
+        return;
+      }
+      const link = await linkTo(location, { ...this.#case, step: this.#steps.ownAt, line });
       await navigator.clipboard.writeText(link);
       this.#tell("The link is copied. It holds your code of this lab: whoever opens it can read it.");
     } catch (error) {
