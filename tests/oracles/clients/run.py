@@ -5,8 +5,8 @@
 
 Each asks for a whole answer, a streamed one, one for which it calls a tool, and, if it can, an
 object of a schema; what they must make of it is in `expected.json`, what the model says in
-`script.toml`. pip and npm fetch the libraries
-once, 1.2 GB, into `.oracles/clients/`. But for `sources`, no scripts of packages run.
+`script.toml`. pip and npm fetch the libraries once, 2.6 GB, into `.oracles/clients/`. But for
+`sources`, no scripts of packages run.
 """
 
 import json

@@ -2,10 +2,10 @@
 
     python steps.py PROGRAM URL
 
-A program has three functions, plain or async: `chat(url, prompt)` returns a text,
-`stream(url, prompt)` yields its pieces, and `tools(url, prompt, tool, call)` lets the model call
-`call(name, arguments)` and returns what it says at the end. It may have a fourth, `structured(url,
-prompt, model)`, which returns an object of a pydantic model, or its JSON. The answers are those of
+A program has functions, plain or async: `chat(url, prompt)` returns a text, `stream(url, prompt)`
+yields its pieces, `tools(url, prompt, tool, call)` lets the model call `call(name, arguments)` and
+returns what it says at the end, and `structured(url, prompt, model)` returns an object of a
+pydantic model, or its JSON. A step without a function is left out. The answers are those of
 `script.toml`, as `expected.json` has them. One line of JSON says `ok` of each step, or what was
 wrong.
 """
