@@ -112,15 +112,16 @@ def script_of(slot: SlotView, scripts: Mapping[Key, T]) -> T:
 def burst_with_logprobs(slot: SlotView, token_ids: tuple[int, ...], vocab_size: int) -> Burst:
     """Return a burst, with invented logprobs if the request asks for logprobs.
 
-    The logprobs depend only on the slot's key and the place in the output, so they are the same
-    however the ids are cut into bursts.
+    The logprobs depend only on the slot's key, or the request's seed and the choice, and on the
+    place in the output. So they are the same however the ids are cut into bursts.
     """
     most = slot.params.logprobs
     if most is None:
         return Burst(token_ids)
-    logprobs = []
+    seed, logprobs = slot.params.seed, []
+    source = slot.key if seed is None else (seed, slot.choice_index)
     for position, chosen in enumerate(token_ids, len(slot.output_token_ids)):
-        chance = random.Random(repr((slot.key, position)))
+        chance = random.Random(repr((source, position)))
         others = [token_id for token_id in range(vocab_size) if token_id != chosen]
         shown = [chosen, *chance.sample(others, min(most, len(others)))]
         *weights, rest = (chance.uniform(0.1, 1) for _ in range(len(shown) + 1))

@@ -74,6 +74,18 @@ def test_neighbours_and_order_change_nothing(first, second):
     assert [got[i] for i in range(3)] == [bursts[1] for bursts in alone]
 
 
+def test_made_up_logprobs_of_a_seed_are_those_of_every_request_with_it():
+    model = ScriptedModel({name: [(7,)] for name in "ab"})
+
+    def shown(name, choice, seed):
+        return run(model, [slot(name, choice, logprobs=1, seed=seed)], 1)[0][0].logprobs
+
+    assert shown("a", 0, 5) == shown("b", 0, 5)
+    others = shown("a", 1, 5), shown("a", 0, 6), shown("a", 0, None), shown("b", 0, None)
+    assert all(one != shown("a", 0, 5) for one in others)
+    assert others[2] != others[3]
+
+
 def test_raise_raises_and_hook_calls_before_its_step():
     calls, one = [], slot()
     steps = [Hook(lambda: calls.append(1), (7,)), Hook(lambda: calls.append(2), Raise(KeyError()))]
