@@ -14,7 +14,13 @@ from typing import Any
 
 from labkit.serving.lab_path import telling_the_author
 from labkit.serving.layers import Maker
-from mini_vllm.engine import FinishReason, StreamChannel, StreamChunk, read_together
+from mini_vllm.engine import (
+    FinishReason,
+    StreamChannel,
+    StreamChunk,
+    TokenLogprobs,
+    read_together,
+)
 from mini_vllm.text import events as event_types
 from mini_vllm.text.events import Chunk, TextDelta
 
@@ -72,6 +78,8 @@ class _Crossing:
         self._channel = channel
         # The number of ids and the text of each engine's chunk that the reader has not read yet.
         self._unread: deque[tuple[int, str]] = deque()
+        # A lab's chunks have no logprobs, so those of the ids that are not read yet wait here.
+        self._logprobs: deque[TokenLogprobs] = deque()
         self._stop_reason: str | int | None = None
 
     async def write(self, source: StreamChannel) -> None:
@@ -85,6 +93,7 @@ class _Crossing:
 
     def _push(self, chunk: StreamChunk) -> bool:
         self._unread.append((len(chunk.token_ids), chunk.text))
+        self._logprobs += chunk.logprobs
         lines = _lines(chunk)
         if (lines or chunk.token_ids) and not self._channel.push(Chunk(lines, chunk.token_ids)):
             return False
@@ -122,9 +131,9 @@ class _Crossing:
 
     def _rebuilt(self, chunk: Chunk) -> StreamChunk:
         """Return the engine's chunk, or several of them joined."""
-        taken = len(chunk.token_ids)
-        while self._unread and taken >= self._unread[0][0]:
-            taken -= self._unread.popleft()[0]
+        taken = left = len(chunk.token_ids)
+        while self._unread and left >= self._unread[0][0]:
+            left -= self._unread.popleft()[0]
         events, held = _events(chunk.text)
         if held is not None:
             held[ROLE] = "".join(text for _, text in self._unread)
@@ -134,6 +143,9 @@ class _Crossing:
             "".join(event.text for event in events if isinstance(event, TextDelta)),
             finished=reason is not FinishReason.NOT_FINISHED,
             reason=reason,
+            logprobs=tuple(
+                self._logprobs.popleft() for _ in range(min(taken, len(self._logprobs)))
+            ),
             events=tuple(events),
             stop_reason=self._stop_reason if reason else None,
             held=held,

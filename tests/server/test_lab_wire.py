@@ -161,6 +161,20 @@ def test_everything_comes_through_a_channel_however_much_it_joins(most):
     assert not channel.is_cancelled
 
 
+@pytest.mark.parametrize("most", [1, 2, 99])
+def test_each_id_keeps_its_logprobs_through_a_channel(most):
+    chunks = [
+        StreamChunk((1,), "a", logprobs=({1: -1.0},)),
+        StreamChunk((2, 3), "", logprobs=({2: -2.0}, {3: -3.0})),
+        StreamChunk((), "b"),
+        StreamChunk((4,), "c", logprobs=({4: -4.0},), finished=True, reason=FinishReason.END_ID),
+    ]
+    found, _ = crossed(LabChannels(maker(lambda max_pending: Channel(most))), chunks)
+    for chunk in found:
+        assert [*map(dict, chunk.logprobs)] == [{one: -float(one)} for one in chunk.token_ids]
+    assert sum(len(chunk.logprobs) for chunk in found) == 4
+
+
 def test_what_waits_in_the_channel_is_told():
     found, _ = crossed(LabChannels(maker(Channel)))
     assert [chunk.held["channel"] for chunk in found if chunk.held] == ["z", "z"]
