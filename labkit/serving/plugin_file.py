@@ -41,10 +41,10 @@ _HEAD = (
     FIRST_LINE
     + '''`{name}`, made of {code}.
 
-`make plugin N={number}` wrote this file: the event types, your code, the adapters for the
-engines, and their registration. It needs only Python and the engine. Run the commands in the folder
-of this file: vLLM takes `{name}.py` or an absolute path, and stops with a TypeError
-at `./{name}.py`. If this file has an error, vLLM logs it and then calls the parser invalid.
+`make plugin N={number}` wrote this file: the event types, your code, the adapters for the engines,
+and their registration. It needs only Python and the engine. Run the commands in the folder of this
+file: vLLM takes `{name}.py` or an absolute path, and stops with a TypeError at `./{name}.py`.
+If this file has an error, vLLM logs it and then calls the parser invalid.
 
 vLLM:
 
