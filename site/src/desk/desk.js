@@ -282,9 +282,9 @@ export class Desk {
     const asked = { lab: this.lab.number, task, files, progress: this.#records.all };
     const answer = await this.#runs.run(asked);
     if (answer) {
+      offerPlugin(this, this.#runs.box);
       await this.#records.keepRun(answer.progress);
       await keepReport(this.lab.number, { report: answer, printed: this.#runs.printed, code });
-      offerPlugin(this, this.#runs.box);
     }
     const open = answer?.tasks.find(({ status }) => status === "FAIL");
     if (open && task === null) this.#task.value = String(open.number);
