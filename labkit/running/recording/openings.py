@@ -136,9 +136,10 @@ def _setter(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
 
 
 def _last_change(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
-    """Return the step, in the same call and the innermost function, that made a returned list or gave
-    it its last item, and the name of the list; None if the value is not a list with items, or was
-    made by the line that returns it.
+    """Return the step that made a returned list, or gave it its last item, and the list's name.
+
+    The step is of the same call and in the innermost function. None if the value is not a list with
+    items, or was made by the line that returns it.
     """
     step = steps[number]
     if step.event != RETURN or not step.value.startswith("[") or step.value == "[]":
