@@ -225,3 +225,19 @@ def test_a_part_of_the_students_is_recorded_and_no_other_file():
     shown.print(view(recording, recording.opens))
     assert "in half of lab-03/starter.py: line 3 raises" in shown.file.getvalue()
     assert "m = n - 1" in shown.file.getvalue()
+
+
+def test_a_terminal_of_24_lines_shows_where_the_values_differ():
+    """Above the calls, the expected and the actual value begin shortly before their difference."""
+    source = "def run(n):\n    return n\n"
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((), (Call("run", (1,)),), "")
+    recording = record(Case(lambda: vars(module).__getitem__, ["odd.py"], [run]), Facts())
+    recording.take_sources([("odd.py", source.encode())])
+    recording.expected, recording.actual = f"{'a' * 200}bc", f"{'a' * 200}cd"
+    console = Console(width=80, height=24, file=io.StringIO())
+    console.print(screen_of(recording, recording.opens, console.height), end="")
+    text = console.file.getvalue()
+    assert "expected  …aaaaaaaabc" in text
+    assert "actual    …aaaaaaaacd" in text
+    assert len(text.splitlines()) <= 24

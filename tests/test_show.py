@@ -163,3 +163,20 @@ def test_refuses_an_unknown_implementation():
     assert done.returncode == 2
     assert "has no such bug" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_help_names_the_keys(capsys):
+    """`show --help` has the keys and commands to copy."""
+    with pytest.raises(SystemExit):
+        main(["show", "--help"])
+    text = capsys.readouterr().out
+    assert "left, right  one line back or on" in text
+    assert "make show N=03 ARGS='--html steps.html'" in text
+
+
+def test_a_source_that_is_not_python_shows_its_line(tmp_path):
+    """The message of a syntax error ends before the next sentence begins."""
+    code, output, data = show("03", KINDS[0][1], "def feed(:\n", tmp_path)
+    assert (code, data) == (1, None)
+    assert "code.py line 1 is not valid Python" in output
+    assert output.endswith("^\nSee all: make lab N=03\n")

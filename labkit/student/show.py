@@ -22,6 +22,19 @@ from labkit.student.pick import add_lab, add_task, lab_or_next, task_of
 from labkit.student.show_page import page_of
 from labkit.student.stepping import heading, move, print_around, screen_of
 
+_HELP = """\
+It runs the tests up to the first failure, runs the smallest failing case again and notes each line.
+It opens at the step that shows the fault. In a terminal, keys move through the steps:
+  left, right  one line back or on        n, p  the next call of the test, or the one before
+  up, down     another call of a function o     the step where it opened
+  q            quit
+Without a terminal, the steps before that step are printed.
+
+  make show N=03                            the first failure of lab 03
+  make show N=03 T=2                        the first failure of its task 2
+  make show N=03 ARGS='--test test_x'       the failure of one test
+  make show N=03 ARGS='--html steps.html'   a page with the steps, to open in a browser
+"""
 _WIDTH = 100
 # The steps that are printed around the opening step, without a terminal.
 _BEFORE, _AFTER = 12, 2
@@ -29,6 +42,8 @@ _BEFORE, _AFTER = 12, 2
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options of `python -m labkit show`."""
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.epilog = _HELP
     add_lab(command)
     add_task(command)
     command.add_argument("--test", default="", metavar="NAME", help="only this test of the lab")
@@ -99,8 +114,10 @@ def _why_not(lab: Lab, failing: FirstFailure) -> tuple[int, str] | None:
         return 1, f"{lab.label}: no test ran. See why: {again}"
     waiting = [result for _, result in run.failed() if result.kind.is_waiting]
     if waiting:
-        words = f"no failure to show. {waiting[0].message}. See all: {again}"
-        return 1, f"{lab.label}: {words}"
+        # The message may show a line of the file.
+        message = waiting[0].message
+        see = f"\nSee all: {again}" if "\n" in message else f". See all: {again}"
+        return 1, f"{lab.label}: no failure to show. {message}{see}"
     words = "every test that ran passes, so there is no failure to show."
     return int(any(run.failed())), f"{lab.label}: {words}"
 

@@ -16,6 +16,8 @@ _ROWS_OF_CALLS = 6
 _LINES_OF_CODE = 15
 # In a terminal with fewer lines than that, these are the lines of each part.
 _SMALL = 36
+# With as many lines, the expected and the actual value have their place above the calls.
+_LINES_WITH_VALUES = 24
 _FEWEST_HEADING, _FEWEST_CALLS, _FEWEST_LINES = 3, 2, 5
 _MOST_VALUES = 10
 # The most characters of a change in the list of steps, and those before it that are equal.
@@ -51,22 +53,34 @@ def move(recording: Recording, number: int, key: str) -> int:
     return place
 
 
-def heading(recording: Recording, *, is_short: bool = False) -> RenderableType:
-    """Return the test, its rule, and why the recording opens where it does; in short without the
-    rule and the values.
+def heading(recording: Recording, most: int | None = None) -> RenderableType:
+    """Return the test, its rule, and why the recording opens where it does.
+
+    Args:
+        recording: the recording.
+        most: the most rows, the last of which stay; the rows before the last one are then cut to a
+            line. None for all, in full.
     """
     table = _grid()
+    expected, actual = recording.expected, recording.actual
+    is_cut = most is not None
+    if is_cut:
+        start = max(0, _equal_start(expected, actual) - _LEFT_OF_CHANGE)
+        if start > _LEFT_OF_CHANGE:
+            expected, actual = f"…{expected[start:]}", f"…{actual[start:]}"
     rows = [
         ("rule", recording.rule),
         ("call", recording.case),
         ("made", ", ".join(recording.objects)),
-        ("expected", recording.expected),
-        ("actual", recording.actual),
+        ("expected", expected),
+        ("actual", actual),
         ("opens at" if recording.opens is not None else "no steps", recording.why),
     ]
-    for label, text in rows[-1:] if is_short else rows:
+    for label, text in rows[-most:] if most is not None else rows:
         if text:
-            table.add_row(label, Text(repeatable(text)))
+            words = repeatable(in_one_line(text) if is_cut else text)
+            no_wrap = is_cut and label in ("expected", "actual")
+            table.add_row(label, Text(words, no_wrap=no_wrap, overflow="ellipsis"))
     title = f"lab-{recording.lab} {recording.test}: {recording.file}"
     return Group(Text(title, style="bold"), table)
 
@@ -79,10 +93,12 @@ def screen_of(recording: Recording, number: int, height: int) -> RenderableType:
     """
     is_small = height < _SMALL
     rows, lines = (_FEWEST_CALLS, _FEWEST_LINES) if is_small else (_ROWS_OF_CALLS, _LINES_OF_CODE)
-    top = heading(recording, is_short=is_small)
+    shown = None if not is_small else 3 if height >= _LINES_WITH_VALUES else 1
+    top = heading(recording, shown)
+    most = height // 4 if shown is None else _FEWEST_HEADING + shown - 1
     where, calls, code, values = _parts(recording, number, rows, lines)
     return Fitted(
-        [(top, _FEWEST_HEADING if is_small else height // 4), (calls, rows + 1), (where, 2),
+        [(top, most), (calls, rows + 1), (where, 2),
          (code, lines), (values, height), (Text(HELP), 1)],
         height,
     )  # fmt: skip
@@ -188,14 +204,18 @@ def _change(name: str, old: str, new: str) -> str:
     middle, only the ends.
     """
     text = f"{name}: {old or '(new)'} → {new}"
-    pairs = zip(old, new, strict=False)
-    equal = next((n for n, (one, other) in enumerate(pairs) if one != other), len(old))
-    equal -= _LEFT_OF_CHANGE
+    equal = _equal_start(old, new) - _LEFT_OF_CHANGE
     if len(text) <= _MOST_CHANGE or equal < _LEFT_OF_CHANGE:
         return text
     if "…" in old and "…" in new:
         return f"{name}: …{old[-_END_OF_CHANGE:]} → …{new[-_END_OF_CHANGE:]}"
     return f"{name}: …{clip(old[equal:], _MOST_CHANGE // 3)} → …{new[equal:]}"
+
+
+def _equal_start(one: str, other: str) -> int:
+    """Return how many characters at the start of two texts are equal."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _grid() -> Table:
