@@ -25,7 +25,7 @@ from labkit.student.stepping import heading, move, print_around, screen_of
 _HELP = """\
 It runs the tests up to the first failure, runs the smallest failing case again and notes each line.
 It opens at the step that shows the fault. In a terminal, keys move through the steps:
-  left, right  one line back or on        n, p  the next call of the test, or the one before
+  left, right  one line back or on        n, p  the next call of the test, the call before
   up, down     another call of a function o     the step where it opened
   q            quit
 Without a terminal, the steps before that step are printed.

@@ -58,7 +58,7 @@ def heading(recording: Recording, most: int | None = None) -> RenderableType:
 
     Args:
         recording: the recording.
-        most: the most rows, the last of which stay; the rows before the last one are then cut to a
+        most: the most rows, the last of which stay; all rows but the last row are then cut to a
             line. None for all, in full.
     """
     table = _grid()
@@ -212,10 +212,10 @@ def _change(name: str, old: str, new: str) -> str:
     return f"{name}: …{clip(old[equal:], _MOST_CHANGE // 3)} → …{new[equal:]}"
 
 
-def _equal_start(one: str, other: str) -> int:
+def _equal_start(left: str, right: str) -> int:
     """Return how many characters at the start of two texts are equal."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
 def _grid() -> Table:

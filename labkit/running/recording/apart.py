@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from labkit.course.lab import Lab
 from labkit.running import platform
@@ -90,7 +90,8 @@ def record_apart(
         return outcome([0] * 5, None, None, None)
     stop, end = None, None
     for _ in range(_MOST_PROCESSES):
-        place = memoryview(mmap.mmap(-1, 8 * 5)).cast("Q")
+        shared = memoryview(mmap.mmap(-1, 8 * 5)).cast("Q")
+        place = cast("MutableSequence[int]", shared)
         result, words = _in_process(outcome, place, stop, end)
         if result is not None:
             return result

@@ -44,7 +44,7 @@ _REASON = re.compile(r"""reason=('[^']*'|"[^"]*")""")
 
 
 class End(NamedTuple):
-    """How far the recorder came in a process that did not end by itself.
+    """The last event of the recorder in a process that did not end by itself.
 
     Attributes:
         events: the number of the last event.
@@ -146,7 +146,7 @@ def record_up_to(
     Args:
         case: the case.
         facts: the facts about the failed test.
-        end: how far it came.
+        end: its last event.
         keep: the most steps.
         leave: gets the recording, and must end the process: the code would go on.
     """

@@ -101,7 +101,7 @@ class FirstFailure:
         if not self._notes:
             return drive.perform(resolve, new, calls, watch)
         self._place[1] += 1
-        perform = partial(drive.perform, resolve, new, calls, watch)
+        perform: Callable[[], Trace] = partial(drive.perform, resolve, new, calls, watch)
         if self._stop is not None and self._place[1] == self._stop.run:
             perform = partial(self._fail, self._stop.words)
         return self._runs.note(perform, new, calls, watch)

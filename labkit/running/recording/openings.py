@@ -195,7 +195,7 @@ def at_wait(replay: Replay) -> Opening:
 
 
 def at_stop(replay: Replay, kind: str, words: str) -> Opening:
-    """Open at the line after which no other event came.
+    """Open at the line after which there was no other event.
 
     Args:
         replay: the case up to that line.

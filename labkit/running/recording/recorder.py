@@ -72,7 +72,7 @@ class Recorder:
     Args:
         filenames: the files' names in tracebacks: the file under test, then the student's parts.
         first: so many events are only counted; the next events are kept as steps.
-        seconds: the most real time.
+        seconds: the most processor time.
         most: the most events; None if there is no limit.
         keep: the most steps.
         place: another process may read where the recorder is: item 0 is the number of events so
@@ -106,7 +106,7 @@ class Recorder:
         self._most = most
         self._place = [0, 0] if place is None else place
         self._at_end = at_end
-        self._end = time.monotonic() + seconds
+        self._end = time.process_time() + seconds
         self.call = -1
         self.total = 0
         self.lines: Counter[Place] = Counter()
@@ -207,7 +207,7 @@ class Recorder:
             known.is_suspended = _yields(frame)
             if not known.is_suspended:
                 self._frames.pop(id(frame), None)
-        is_late = self.total % _OFTEN == 0 and time.monotonic() > self._end
+        is_late = self.total % _OFTEN == 0 and time.process_time() > self._end
         if is_late or self.total == self._most:
             self.is_over = True
             if self._at_end is not None:

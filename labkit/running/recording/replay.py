@@ -19,7 +19,7 @@ from labkit.running.recording.recorder import MOST_STEPS, Place, RecordedEnoughE
 from labkit.running.recording.runs import CaseRun, outcome_of
 from labkit.running.trace import Call, Trace
 
-# The most real time of the first run; under the recorder, code takes several times as long.
+# The most processor time of the first run; under the recorder, code takes several times as long.
 MOST_SECONDS = 15.0
 # The most processor time to see whether a case goes wrong again.
 AGAIN_SECONDS = 5.0

@@ -188,7 +188,7 @@ def _items(value: Any, base: type, size: int) -> Iterable[Any]:
     half = _MOST_ITEMS // 2
     last: Iterable[Any]
     if base in (list, tuple):
-        last = base.__getitem__(value, slice(-half, None))  # type: ignore[attr-defined]
+        last = base.__getitem__(value, slice(-half, None))
     else:
         backwards = reversed(dict.items(value)) if base is dict else deque.__reversed__(value)
         last = reversed([*islice(backwards, half)])
@@ -202,8 +202,8 @@ def _text_of_characters(value: Any, base: Any, most: int) -> str:
     start, end = base.__getitem__(value, slice(most)), base.__getitem__(value, slice(-most, None))
     if base is bytearray:
         start, end = bytes(start), bytes(end)
-    kept, name = repr(end), "b" if base is not str else ""
-    return repr(start)[: most + 1] + kept[len(name) + 1 :]
+    ending, name = repr(end), "b" if base is not str else ""
+    return repr(start)[: most + 1] + ending[len(name) + 1 :]
 
 
 def _object(value: Any, most: int, path: tuple[int, ...]) -> Iterator[str]:
