@@ -32,12 +32,16 @@ from labkit.running.reporting.showing import printable
 from labkit.running.reporting.trace_table import last_rows
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, Result
-from labkit.running.trace import Call, Failure, written
+from labkit.running.trace import Call, Failure, Trace, written
 
 # The most calls that a recording lists: the last calls of the case.
 MOST_CALLS = 200
 _MOST_TEXT = 4_000
 _MOST_EXPECTED = 200
+# A case with fewer events that came to no end is in a line that does not end, not in a loop.
+_FEW_EVENTS = 500
+# So begins the expected value of a test of the held text.
+_HELD = "held"
 
 
 _REASON = re.compile(r"""reason=('[^']*'|"[^"]*")""")
@@ -69,6 +73,8 @@ class Facts(NamedTuple):
         message: the fault in one line.
         expected: the expected value of each call, as text; empty if the test does not compare the
             calls one by one.
+        is_held: whether the held text is wrong.
+        emitted: the result of each call as the report writes it, "" if that is the result itself.
     """
 
     last: int | None = None
@@ -76,6 +82,8 @@ class Facts(NamedTuple):
     is_count: bool = False
     message: str = ""
     expected: Sequence[str] = ()
+    is_held: bool = False
+    emitted: Sequence[str] = ()
 
 
 def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
@@ -92,7 +100,20 @@ def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
     by_call = failure.by_call or ()
     expected = [printable(written(value, _MOST_EXPECTED)) for value in by_call]
     last = _number_of_call(failure, calls)
-    return Facts(last, is_overdue, failure.is_count, result.message, expected)
+    is_held = failure.expected.startswith(_HELD)
+    emitted = _emitted(failure.trace, calls)
+    return Facts(last, is_overdue, failure.is_count, result.message, expected, is_held, emitted)
+
+
+def _emitted(trace: Trace | None, calls: Sequence[Call]) -> list[str]:
+    """Return the results that a test has read from bytes, by call, as the report writes them."""
+    if trace is None or len(trace.steps) > MOST_CALLS:
+        return []
+    if [step.call for step in trace.steps] != [*calls[: len(trace.steps)]]:
+        return []
+    cells = [row.cells[1] for row in last_rows(trace, MOST_CALLS).rows]
+    pairs = zip(trace.steps, cells, strict=False)
+    return ["" if type(step.result) is bytes else cell for step, cell in pairs]
 
 
 def _number_of_call(failure: Failure, calls: Sequence[Call]) -> int | None:
@@ -179,7 +200,7 @@ def recording_of_replay(replayed: Replay, opening: Opening, case: Case, facts: F
         marks=[*opening.marks],
         parts=[Part(counts=of_part) for of_part in counts[1:]],
     )  # fmt: skip
-    _list_calls(recording, replayed, case, facts.expected)
+    _list_calls(recording, replayed, case, facts)
     return recording
 
 
@@ -199,6 +220,8 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
     if not replayed.ended:
         if replayed.reason.startswith(WAITS):
             return at_wait(replayed)
+        if replayed.running and replayed.counter.total < _FEW_EVENTS:
+            return at_stop(replayed, "waiting", "does not end")
         return at_loop(replayed) if len(replayed.counter.by_call) < 3 else _slow(replayed)
     if replayed.trace.raised is not None:
         return at_exception(replayed)
@@ -211,7 +234,7 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
         wrong = (-1, case.last.calls[last]) if last >= 0 else None
     else:
         wrong = (facts.last, case.last.calls[facts.last])
-    return at_result(replayed, wrong, facts.message)
+    return at_result(replayed, wrong, facts.message, is_held=facts.is_held)
 
 
 def _slow(replayed: Replay) -> Opening:
@@ -220,9 +243,7 @@ def _slow(replayed: Replay) -> Opening:
     return at_loop(replayed) if 2 * calls[max(calls)] > calls.total() else at_cost(replayed)
 
 
-def _list_calls(
-    recording: Recording, replayed: Replay, case: Case, expected: Sequence[str]
-) -> None:
+def _list_calls(recording: Recording, replayed: Replay, case: Case, facts: Facts) -> None:
     """List the last calls of the case, with their results and their numbers of lines."""
     table = last_rows(replayed.trace, MOST_CALLS)
     made = len(replayed.trace.steps) + (replayed.trace.raised is not None)
@@ -230,7 +251,11 @@ def _list_calls(
     recording.columns = [*table.columns[2:]]
     for number, row in enumerate(table.rows, recording.first_call):
         call, emitted, *held = row.cells
-        shown = expected[number] if number < len(expected) else ""
+        shown = facts.expected[number] if number < len(facts.expected) else ""
+        steps = replayed.trace.steps
+        is_bytes = number < len(steps) and type(steps[number].result) is bytes
+        if is_bytes and number < len(facts.emitted):
+            emitted = facts.emitted[number] or emitted
         lines = replayed.counter.by_call[number]
         recording.calls.append(CallRow(call, emitted, tuple(held), shown, lines))
     if not replayed.ended and made < len(case.last.calls):

@@ -75,13 +75,17 @@ def at_changed_argument(replay: Replay) -> Opening | None:
     return Opening("difference", why, number)
 
 
-def at_result(replay: Replay, wrong: tuple[int, Call] | None, reason: str = "") -> Opening:
-    """Open at the return of the wrong call, in the innermost function that made the value.
+def at_result(
+    replay: Replay, wrong: tuple[int, Call] | None, reason: str = "", *, is_held: bool = False
+) -> Opening:
+    """Open at the return of the wrong call, in the innermost function that made the value. Functions
+    of parts are left out: a part passes its own lab's tests.
 
     Args:
         replay: the case up to that call.
         wrong: the number of the wrong call and the call; None if it is unknown.
         reason: the fault in words, for a case in which no line ran.
+        is_held: whether not the call's value is wrong, but the held text after it.
     """
     steps = replay.recorder.steps
     if not steps:
@@ -94,17 +98,19 @@ def at_result(replay: Replay, wrong: tuple[int, Call] | None, reason: str = "") 
     # After a call, the test reads the held text.
     called = [n for n in outer if steps[n].function != _HELD]
     named = [n for n in outer if wrong is not None and steps[n].function == wrong[1].name]
-    number = [*own[-1:], *outer[-1:], *called[-1:], *named[-1:]]
+    read = [n for n in own if steps[n].function == _HELD and is_held]
+    number = [*own[-1:], *outer[-1:], *called[-1:], *named[-1:], *read[-1:]]
     if not number:
         return Opening("difference", "the last line that ran", len(steps) - 1)
     outermost, innermost = steps[number[-1]], _maker(replay, number[-1])
     step = steps[innermost]
+    fails = "the held text after it is wrong" if is_held and not read else "the test fails"
     verb = "yields" if step.event == YIELD else "returns"
     setting = _setter(steps, innermost) or _last_change(steps, innermost)
     if setting is not None and not (wrong is not None and last < wrong[0]):
         setter, name = setting
         why = f"{_line(replay, steps[setter])}: {steps[setter].function} sets {name} to "
-        why += f"{step.value}, which {step.function} returns, and the test fails"
+        why += f"{step.value}, which {step.function} returns, and {fails}"
         return Opening("difference", why, setter, (innermost,))
     why = f"{_line(replay, step)}: {step.function} {verb} {step.value}"
     if step.function != outermost.function:
@@ -115,7 +121,7 @@ def at_result(replay: Replay, wrong: tuple[int, Call] | None, reason: str = "") 
             f"no line of the file ran in {words}, which is wrong; the last step before it is {why}"
         )
         return Opening("difference", why, innermost)
-    return Opening("difference", f"{why}, and the test fails", innermost)
+    return Opening("difference", f"{why}, and {fails}", innermost)
 
 
 def _setter(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
@@ -130,7 +136,8 @@ def _setter(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
              if name.startswith("self.") and text == step.value]  # fmt: skip
     return next(
         ((n, name) for n in reversed(range(before)) for name in names
-         if steps[n].changes.get(name, ("", ""))[1] == step.value and steps[n].call >= 0),
+         if steps[n].changes.get(name, ("", ""))[1] == step.value and steps[n].call >= 0
+         and steps[n].part == step.part),
         None,
     )  # fmt: skip
 
@@ -147,7 +154,7 @@ def _last_change(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
     changes = [
         (other.depth, n, name)
         for n, other in enumerate(steps[:number])
-        if other.call == step.call and other.thread == step.thread
+        if (other.call, other.thread, other.part) == (step.call, step.thread, step.part)
         for name, (_, after) in other.changes.items()
         if after == step.value
     ]
@@ -164,7 +171,7 @@ def _maker(replay: Replay, number: int) -> int:
     steps = replay.recorder.steps
     while number and _only_calls(replay.source_of((steps[number].part, steps[number].line))):
         step, inner = steps[number], steps[number - 1]
-        is_call = inner.depth == step.depth + 1 and inner.thread == step.thread
+        is_call = (inner.depth, inner.thread, inner.part) == (step.depth + 1, step.thread, step.part)
         if not is_call or (inner.event, inner.value) != (step.event, step.value):
             break
         number -= 1
