@@ -159,6 +159,29 @@ def test_opens_where_the_wrong_value_was_made(calls, last, line, why):
     assert recording.steps[recording.opens].line == line
 
 
+HOLDING = """
+class Thing:
+    def __init__(self):
+        self.kept = ""
+    @property
+    def held(self):
+        return self.kept
+    def feed(self, text):
+        self.kept = text
+        return ""
+"""
+
+
+@pytest.mark.parametrize(("is_held", "line"), [(True, 9), (False, 10)])
+def test_a_wrong_held_text_opens_where_it_was_set(is_held, line):
+    """The call before it returns what it should, so its return shows no fault."""
+    module = load_source(HOLDING.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((New("Thing"),), (Call("feed", ("a",)),), "held")
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
+    recording = record(case, Facts(0, is_held=is_held))
+    assert recording.steps[recording.opens].line == line
+
+
 @pytest.mark.parametrize("body", ODD.values(), ids=ODD.keys())
 def test_a_small_terminal_shows_the_line_its_values_and_the_keys(body):
     """A step fits 60 columns and 20 lines, whatever the values are."""
@@ -196,7 +219,8 @@ def test_a_part_of_the_students_is_recorded_and_no_other_file():
     """The lines of the student's own part are steps of its file; those of a reference are not."""
     names = {"odd.py": "main", "lab-03/starter.py": "own", "lab-04/solution.py": "reference"}
     sources = {
-        "odd.py": "def run(n):\n    return whole(n) + half(n)\n",
+        "odd.py": "def run(n):\n    return whole(n) + half(n)\n"
+        "def passed_on(n):\n    return half(n)\n",
         "lab-03/starter.py": "def half(n):\n    m = n - 1\n    return n / m\n",
         "lab-04/solution.py": "def whole(n):\n    return n\n",
     }
@@ -213,6 +237,11 @@ def test_a_part_of_the_students_is_recorded_and_no_other_file():
     recording = record(Case(lambda: main.__getitem__, [*names][:2], [run]), Facts())
     recording.take_sources([(name, sources[name].encode()) for name in [*names][:2]])
     step = recording.steps[recording.opens]
+    passed_on = record(
+        Case(lambda: main.__getitem__, [*names][:2], [CaseRun((), (Call("passed_on", (5,)),), "")]),
+        Facts(),
+    )
+    assert passed_on.why == "line 4: passed_on returns 1.25, and the test fails"
     assert recording.why.startswith("line 3 of lab-03/starter.py raised ZeroDivisionError")
     assert (step.part, step.function, step.depth) == (1, "half", 2)
     assert {step.function for step in recording.steps} == {"run", "half"}

@@ -78,8 +78,8 @@ def at_changed_argument(replay: Replay) -> Opening | None:
 def at_result(
     replay: Replay, wrong: tuple[int, Call] | None, reason: str = "", *, is_held: bool = False
 ) -> Opening:
-    """Open at the return of the wrong call, in the innermost function that made the value. Functions
-    of parts are left out: a part passes its own lab's tests.
+    """Open at the return of the wrong call, in the innermost function that made the value.
+    Functions of parts are left out: a part passes its own lab's tests.
 
     Args:
         replay: the case up to that call.
@@ -171,7 +171,11 @@ def _maker(replay: Replay, number: int) -> int:
     steps = replay.recorder.steps
     while number and _only_calls(replay.source_of((steps[number].part, steps[number].line))):
         step, inner = steps[number], steps[number - 1]
-        is_call = (inner.depth, inner.thread, inner.part) == (step.depth + 1, step.thread, step.part)
+        is_call = (inner.depth, inner.thread, inner.part) == (
+            step.depth + 1,
+            step.thread,
+            step.part,
+        )
         if not is_call or (inner.event, inner.value) != (step.event, step.value):
             break
         number -= 1
