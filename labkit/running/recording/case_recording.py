@@ -38,7 +38,7 @@ from labkit.running.trace import Call, Failure, Trace, written
 MOST_CALLS = 200
 _MOST_TEXT = 4_000
 _MOST_EXPECTED = 200
-# A case with fewer events that came to no end is in a line that does not end, not in a loop.
+# A case that did not end, with fewer events, is in a line that does not end, not in a loop.
 _FEW_EVENTS = 500
 # So begins the expected value of a test of the held text.
 _HELD = "held"
