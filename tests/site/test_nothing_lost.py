@@ -24,7 +24,7 @@ TEXT = f"""[...{EDITOR}.querySelectorAll('.cm-line')].map((line) => {{
   return bare.textContent;
 }}).join('\\n')"""
 ASKS = "$('#bench .notices').textContent.includes('Which version do you keep?')"
-# Remembers the page's workers, so that one can be ended as if the system had done it.
+# Remembers the page's workers, so that they can be ended as if the system had done it.
 WORKERS = """
 window.workers = [];
 window.Worker = class extends Worker {
@@ -224,7 +224,7 @@ class Reader:
     def python(self):
         """End Python in the middle of a run, and type on."""
         self.bench.press(self.bench.keys.CONTROL + self.bench.keys.ENTER)
-        self.bench.js("setTimeout(() => window.workers.at(-1)?.terminate(), arguments[0])",
+        self.bench.js("setTimeout(() => workers.forEach((one) => one.terminate()), arguments[0])",
                       self.moment())  # fmt: skip
         self.type()
         self.bench.js("[...document.querySelectorAll('#bench .bar button')]"
