@@ -30,6 +30,12 @@ test("what is not written yet has no failure, but a task", () => {
   assert.equal(summary(report({ tasks })), "52 of 100 points. Task 2 is next.");
 });
 
+test("a lab whose parts do not pass yet waits for their lab", () => {
+  const given = task(null, "needs lab-03");
+  const words = summary(report({ tasks: [task(1, "FAIL")], given }));
+  assert.equal(words, "52 of 100 points. lab-03 comes first.");
+});
+
 test("all points with a failing test to look at is not every test", () => {
   const failures = [{ task: null }];
   assert.equal(summary(report({ score: 100, failures })), "100 of 100 points.");

@@ -22,6 +22,8 @@ export function summary(report) {
   }
   const score = `${report.score} of ${report.most} points`;
   if (report.score === report.most && !report.failures.length) return `${score}: every test passes.`;
+  const needs = /^needs (.+)/.exec(report.given?.status ?? "");
+  if (needs) return `${score}. ${needs[1]} comes first.`;
   const where = openTask(report);
   return where ? `${score}. Task ${where} is next.` : `${score}.`;
 }
