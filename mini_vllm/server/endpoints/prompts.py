@@ -23,7 +23,7 @@ from mini_vllm.server.service import Service
 from mini_vllm.server.wire.api_errors import invalid
 from mini_vllm.tokenizer import AllowedSpecial, At, ChatTemplateError, TokenizerError
 
-# The most characters of a short text. It is encoded in about a millisecond.
+# The most characters of a short text. It is encoded in one to three milliseconds.
 _MOST_SHORT = 2000
 
 

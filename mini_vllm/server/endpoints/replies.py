@@ -94,16 +94,19 @@ class EventStream:
         frames: list[bytes] = []
         try:
             for index, chunk in batch:
-                frames += self._frames(index, chunk)
-                if chunk.finished and not chunk.reason.is_complete:
+                if not chunk.finished:
+                    frames.append(self._events.feed(index, chunk))
+                    continue
+                frames += self._last_frames(index, chunk)
+                if not chunk.reason.is_complete:
                     # The stream ends with an error, so the client will not get the other choices.
                     self._cancel()
         finally:
             # If an event cannot be made, the events before it are still sent.
             await self._send(send, b"".join(frames))
 
-    def _frames(self, index: int, chunk: StreamChunk) -> list[bytes]:
-        cause = self._channels[index].error if chunk.finished else None
+    def _last_frames(self, index: int, chunk: StreamChunk) -> list[bytes]:
+        cause = self._channels[index].error
         if not isinstance(cause, RemoteModelError | StructuredOutputError):
             return [self._events.feed(index, chunk)]
         news = chunk._replace(finished=False, reason=FinishReason.NOT_FINISHED)
