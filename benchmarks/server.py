@@ -150,10 +150,11 @@ def _events(report: Report, contenders: dict[str, Contender], texts: list[str]) 
                  median(figures.tokens), rate[name] / rate[AWAITS], rate[name] / rate[NEVER],
                  median(figures.busy)]
             )  # fmt: skip
-        report.judge(EVENTS, rate[OURS] / rate[AWAITS], f"{streams} streams")
         if streams == MANY:
             for name, aim in EVENTS_OF_MANY.items():
                 report.judge(aim, rate[name] / rate[AWAITS])
+        else:
+            report.judge(EVENTS, rate[OURS] / rate[AWAITS], f"{streams} streams")
         report.counts[f"{streams} x {count}"] = {
             n: figures.per_stream for n, figures in by_name.items()
         }
