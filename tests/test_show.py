@@ -22,6 +22,13 @@ SCHEMA = Draft202012Validator(
 KINDS = [
     ("03", "test_emoji_is_held_until_complete", "len(self._held) == length", "False",
      "difference", "return broken", "feed returns ''"),
+    ("02", "test_decode_replaces_by_maximal_subpart",
+     'return "".join(texts) + run.decode("utf-8", "replace")',
+     'import codecs, sys\n'
+     '        shared = sys.modules.setdefault("of all objects", '
+     'codecs.getincrementaldecoder("utf-8")("replace"))\n'
+     '        return "".join(texts) + shared.decode(bytes(run))',
+     "difference", "return", "in the test, after other calls: an attribute of the class"),
     ("03", "test_flush_handles_truncated_sequence", "length = utf8_expected_len(self._held[0])",
      "length = {}[self._held[0]]", "exception", "length = {}", "raised KeyError: "),
     ("03", "test_emoji_is_held_until_complete", '        broken = ""\n',

@@ -28,7 +28,7 @@ from labkit.running.recording.replay import (
     replay,
     replay_up_to,
 )
-from labkit.running.reporting.showing import printable
+from labkit.running.reporting.showing import printable, show
 from labkit.running.reporting.trace_table import last_rows
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, Result
@@ -75,6 +75,7 @@ class Facts(NamedTuple):
             calls one by one.
         is_held: whether the held text is wrong.
         emitted: the result of each call as the report writes it, "" if that is the result itself.
+        right, wrong: the expected and the actual value, as text; "" if they are unknown.
     """
 
     last: int | None = None
@@ -84,6 +85,8 @@ class Facts(NamedTuple):
     expected: Sequence[str] = ()
     is_held: bool = False
     emitted: Sequence[str] = ()
+    right: str = ""
+    wrong: str = ""
 
 
 def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
@@ -102,7 +105,10 @@ def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
     last = _number_of_call(failure, calls)
     is_held = failure.expected.startswith(_HELD)
     emitted = _emitted(failure.trace, calls)
-    return Facts(last, is_overdue, failure.is_count, result.message, expected, is_held, emitted)
+    return Facts(
+        last, is_overdue, failure.is_count, result.message, expected, is_held, emitted,
+        failure.expected, failure.actual,
+    )  # fmt: skip
 
 
 def _emitted(trace: Trace | None, calls: Sequence[Call]) -> list[str]:
@@ -234,7 +240,16 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
         wrong = (-1, case.last.calls[last]) if last >= 0 else None
     else:
         wrong = (facts.last, case.last.calls[facts.last])
-    return at_result(replayed, wrong, facts.message, is_held=facts.is_held)
+    opening = at_result(replayed, wrong, facts.message, is_held=facts.is_held)
+    steps = replayed.trace.steps
+    if steps and facts.right != facts.wrong and show(steps[-1].result) == facts.right:
+        why = (
+            f"{steps[-1].call.name} returns the expected value here, and another one in the test, "
+            "after other calls: an attribute of the class, a global variable or a default argument "
+            "outlives the object"
+        )
+        return opening._replace(why=why)
+    return opening
 
 
 def _slow(replayed: Replay) -> Opening:
