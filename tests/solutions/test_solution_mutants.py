@@ -1,4 +1,9 @@
-"""The mutants of solutions: how they are made, and that the first of each lab die."""
+"""The mutants of solutions: how they are made, and that the first of each lab die. Those of the
+product can all be put in.
+"""
+
+import subprocess
+import sys
 
 import pytest
 from solution_mutants import (
@@ -45,6 +50,12 @@ def test_one_change_a_mutant(body, changes):
     mutants = [*mutants_of(source)]
     assert sorted(m.name for m in mutants) == sorted(f"f: {change}" for change in changes)
     assert len({m.source for m in mutants} | {source}) == len(mutants) + 1
+
+
+def test_each_fault_of_the_product_can_be_put_in():
+    program = ROOT / "tests/mutants/run.py"
+    done = subprocess.run([sys.executable, program, "--dry"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_equal_changes_have_numbers():

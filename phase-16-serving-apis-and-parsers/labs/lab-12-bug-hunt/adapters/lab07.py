@@ -79,7 +79,7 @@ class TokenDetokenizer:
         """Take one id."""
         # An engine's table remembers the joins for all its streams. Fresh joins keep nothing.
         text, joins = self._table.join({STATE: self._state}, token_id)
-        self._state = joins[STATE]
+        self._state = self._table.state(joins)
         return text
 
     def feed_many(self, ids: Iterable[int]) -> str:
