@@ -17,7 +17,7 @@ EVENT = "$('#bench .show .event')?.textContent"
 OPENING = "Step 21 of 21, in feed: line 99 returns"
 MARKED = "$('#bench .editor').shadowRoot.querySelector('.cm-step')?.textContent ?? ''"
 # The controls over the report with their sizes, if a finger cannot press them.
-SMALL = """[...document.querySelectorAll('#bench .side .close, #bench .show :is(button, input)')]
+SMALL = """[...document.querySelectorAll('#bench .side > .close button, #bench .show :is(button, input)')]
   .filter((one) => one.offsetParent).map((one) => [one, one.getBoundingClientRect()])
   .filter(([one, { x, y, width, height }]) => width < 44 || height < 44
     || !one.contains(document.elementFromPoint(x + width / 2, y + height / 2)))
