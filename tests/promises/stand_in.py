@@ -1,7 +1,7 @@
 """A stand-in for the package index: what `make upstream` fetches, made of what pages say of it.
 
 It runs at the root of a clone. The archives go to `stand-in/`; they have each file that the reading
-map and the labs name, and in each all that these pages say. The clone's pins become their hashes.
+map, the page on fronts and the labs name, and in each all that these pages say. The clone's pins become their hashes.
 """
 
 import hashlib
@@ -22,7 +22,8 @@ PINS = Path("upstream/sources.py")
 def main():
     """Write the archives and their hashes."""
     PLACE.mkdir()
-    pages = [sources.MAP, *sources.ROOT.glob("phase-*/labs/*/README.md")]
+    tables = [sources.MAP, sources.ROOT / sources.FRONT]
+    pages = [*tables, *sources.ROOT.glob("phase-*/labs/*/README.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     paths = {code for code in re.findall(r"`([^`]+)`", text) if sources._PATH.fullmatch(code)}
     pins = PINS.read_text(encoding="utf-8")
