@@ -1,7 +1,8 @@
 """A stand-in for the package index: what `make upstream` fetches, made of what pages say of it.
 
 It runs at the root of a clone. The archives go to `stand-in/`; they have each file that the reading
-map, the page on fronts and the labs name, and in each all that these pages say. The clone's pins become their hashes.
+map, the page on fronts and the labs name, and in each all that these pages say. The clone's pins
+become their hashes.
 """
 
 import hashlib
