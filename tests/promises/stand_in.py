@@ -26,7 +26,7 @@ def main():
     tables = [sources.MAP, sources.ROOT / sources.FRONT]
     pages = [*tables, *sources.ROOT.glob("phase-*/labs/*/README.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
-    paths = {code for code in re.findall(r"`([^`]+)`", text) if sources._PATH.fullmatch(code)}
+    paths = {code for code in re.findall(r"`([^`\n]+)`", text) if sources._PATH.fullmatch(code)}
     pins = PINS.read_text(encoding="utf-8")
     for source in sources.ENGINES:
         ours = (path for path in paths if any(path.startswith(f"{keep}/") for keep in source.keeps))

@@ -17,11 +17,12 @@ EVENT = "$('#bench .show .event')?.textContent"
 OPENING = "Step 21 of 21, in feed: line 99 returns"
 MARKED = "$('#bench .editor').shadowRoot.querySelector('.cm-step')?.textContent ?? ''"
 # The controls over the report with their sizes, if a finger cannot press them.
-SMALL = """[...document.querySelectorAll('#bench .side > .close button, #bench .show :is(button, input)')]
+CONTROLS = "#bench .side > .close button, #bench .show :is(button, input)"
+SMALL = f"""[...document.querySelectorAll('{CONTROLS}')]
   .filter((one) => one.offsetParent).map((one) => [one, one.getBoundingClientRect()])
-  .filter(([one, { x, y, width, height }]) => width < 44 || height < 44
+  .filter(([one, {{ x, y, width, height }}]) => width < 44 || height < 44
     || !one.contains(document.elementFromPoint(x + width / 2, y + height / 2)))
-  .map(([one, { width, height }]) => [one.textContent, width, height])"""
+  .map(([one, {{ width, height }}]) => [one.textContent, width, height])"""
 # The file of a step, whether the editor marks its line, whether Show me has the code, and the last
 # line of that code.
 STEP = (

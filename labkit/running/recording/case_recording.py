@@ -244,9 +244,9 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
     steps = replayed.trace.steps
     if steps and facts.right != facts.wrong and show(steps[-1].result) == facts.right:
         why = (
-            f"{steps[-1].call.name} returns the expected value here, and another value in the test, "
-            "after other calls: an attribute of the class, a global variable or a default argument "
-            "outlives the object"
+            f"{steps[-1].call.name} returns the expected value here, and another value in the "
+            "test, after other calls: an attribute of the class, a global variable or a default "
+            "argument outlives the object"
         )
         return opening._replace(why=why)
     return opening
