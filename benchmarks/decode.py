@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from benchmarks.aims import at_least, at_most
-from benchmarks.backends import backends, some_ids
 from benchmarks.encode import efficiency, many_times
 from benchmarks.harness import Report, Work, main
 from benchmarks.materials import texts
+from benchmarks.materials.backends import backends, some_ids
 from mini_vllm.tokenizer import (
     DecodeStream,
     Sequence,

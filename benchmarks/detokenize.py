@@ -19,7 +19,9 @@ from typing import Any
 import tokenizers
 
 from benchmarks.aims import at_least, at_most
-from benchmarks.contenders import (
+from benchmarks.harness import Report, Work, alone, interleaved, main
+from benchmarks.materials import texts, vocabularies
+from benchmarks.peers.contenders import (
     FAST,
     FLOOR,
     HF,
@@ -30,8 +32,6 @@ from benchmarks.contenders import (
     contenders,
     parts,
 )
-from benchmarks.harness import Report, Work, alone, interleaved, main
-from benchmarks.materials import texts, vocabularies
 
 STREAMS = 256
 # The ids of each of them.

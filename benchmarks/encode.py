@@ -12,8 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 
-from benchmarks.backends import backends
 from benchmarks.harness import Report, Work, interleaved, main, seconds
+from benchmarks.materials.backends import backends
 from benchmarks.materials.texts import PROMPTS
 from mini_vllm.tokenizer import Tokenizer
 

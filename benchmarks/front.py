@@ -9,16 +9,13 @@ the interpreter. It includes the connection, its tasks, the text path, and the i
 import json
 import selectors
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.harness import Report, main
-from benchmarks.peers.detokenizers import ROOT
 from benchmarks.servers.client import request
+from benchmarks.servers.process import serving
 
 FEW, MANY = 64, 256
 QUICK_FEW, QUICK_MANY = 2, 8
@@ -45,7 +42,8 @@ def _resident(report: Report, streams: int) -> int:
     payload = {"messages": [{"role": "user", "content": "Tell me all."}], "max_tokens": IDS,
                "stream": True, "ignore_eos": True}  # fmt: skip
     message = request("/v1/chat/completions", json.dumps(payload).encode())
-    with _server(report) as (pid, port), ExitStack() as opened:
+    server = serving("ours", "--step", str(STEP), quick=report.quick)
+    with server as (pid, port), ExitStack() as opened:
         connections = [
             opened.enter_context(socket.create_connection(("127.0.0.1", port)))
             for _ in range(streams)
@@ -56,19 +54,6 @@ def _resident(report: Report, streams: int) -> int:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     kilobytes = next(line.split()[1] for line in lines if line.startswith("VmRSS:"))
     return int(kilobytes) * 1024
-
-
-@contextmanager
-def _server(report: Report) -> Iterator[tuple[int, int]]:
-    """Run our server; yield its process id and its port."""
-    command = [sys.executable, "-m", "benchmarks.servers.apps", "ours", "--step", str(STEP)]
-    command += ["--quick"] * report.quick
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.pid, int(process.stdout.readline())
-        finally:
-            process.kill()
 
 
 def _read(connections: list[socket.socket], seconds: float) -> None:

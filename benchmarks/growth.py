@@ -15,9 +15,9 @@ from functools import partial
 import tokenizers
 
 from benchmarks.aims import at_most
-from benchmarks.contenders import FAST, HF, OURS, Contender, Ids, contenders, ours
 from benchmarks.harness import Report, interleaved, main, seconds
 from benchmarks.materials import vocabularies
+from benchmarks.peers.contenders import FAST, HF, OURS, Contender, Ids, contenders, ours
 from mini_vllm.tokenizer import HuggingFaceTokenizer, create_decode_stream
 
 LENGTHS = (100, 1_000, 10_000, 100_000, 1_000_000)

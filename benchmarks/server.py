@@ -21,11 +21,7 @@ But: no real server is this busy with so little; a model costs more than all of 
 import json
 import os
 import random
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median, quantiles
 
@@ -34,9 +30,9 @@ from rich.progress import Progress
 
 from benchmarks.aims import at_least, at_most
 from benchmarks.harness import Report, main
-from benchmarks.peers.detokenizers import ROOT
 from benchmarks.servers.apps import CORE, material, text_of
 from benchmarks.servers.client import Answer, read_streams, request
+from benchmarks.servers.process import serving
 
 SHAPES = {1: 2_000, 32: 500, 256: 100}
 QUICK_SHAPES = {1: 20, 8: 5}
@@ -99,7 +95,10 @@ def work(report: Report) -> None:
     tokenizer, ids = material(quick=report.quick)
     texts = text_of(tokenizer, ids)
     # A server without requests idles and takes no time from the one that runs.
-    with _server(report, "peer") as peer, _server(report, "ours") as ours:
+    with (
+        serving("peer", quick=report.quick) as (_, peer),
+        serving("ours", quick=report.quick) as (_, ours),
+    ):
         prompt, chat = _payloads()
         contenders = {
             AWAITS: Contender(peer, "/awaits/{}", {}, TEXT),
@@ -108,7 +107,7 @@ def work(report: Report) -> None:
             CHAT: Contender(ours, "/v1/chat/completions", chat, DELTA),
         }
         _events(report, contenders, texts)
-        with _server(report, "ours", "--step", str(PACE)) as paced:
+        with serving("ours", "--step", str(PACE), quick=report.quick) as (_, paced):
             contenders[PACED] = Contender(paced, "/v1/completions", prompt, TEXT)
             contenders[PACED_CHAT] = Contender(paced, "/v1/chat/completions", chat, DELTA)
             _firsts(report, contenders, texts)
@@ -116,26 +115,6 @@ def work(report: Report) -> None:
 
 def _payloads() -> tuple[dict[str, object], dict[str, object]]:
     return {"prompt": SAID}, {"messages": [{"role": "user", "content": SAID}]}
-
-
-@contextmanager
-def _server(report: Report, *arguments: str) -> Iterator[int]:
-    """Run a server; yield its port."""
-    command = [sys.executable, "-m", "benchmarks.servers.apps", *arguments]
-    command += ["--quick"] * report.quick
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            if not line:
-                raise RuntimeError(f"the server did not start: {' '.join(command[1:])}")
-            yield int(line)
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
 def _events(report: Report, contenders: dict[str, Contender], texts: list[str]) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 import tokenizers
 
 from benchmarks.aims import at_most
-from benchmarks.backends import backends, some_ids
 from benchmarks.encode import many_times
 from benchmarks.growth import exponent
 from benchmarks.harness import Report, Work, interleaved, main
 from benchmarks.materials import texts
+from benchmarks.materials.backends import backends, some_ids
 from benchmarks.materials.vocabularies import large_file
 from mini_vllm.tokenizer import (
     DecodeStream,

@@ -206,7 +206,7 @@ def test_the_figures_of_the_page_on_fronts_are_those_of_their_rows():
 
 
 def test_a_wrong_contender_is_not_timed():
-    from benchmarks import contenders
+    from benchmarks.peers import contenders
 
     class Wrong:
         def stream(self, ids, emit):

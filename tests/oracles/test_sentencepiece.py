@@ -13,7 +13,7 @@ pytest.importorskip("sentencepiece", reason="sentencepiece is not installed: mak
 
 import sentencepiece
 
-from benchmarks.backends import sentencepiece_model
+from benchmarks.materials.backends import sentencepiece_model
 from benchmarks.peers.mistral import SENTENCEPIECE, data
 from mini_vllm.tokenizer.backends.gguf import GGUFTokenizer
 from mini_vllm.tokenizer.backends.sentencepiece import SentencePieceTokenizer

@@ -171,11 +171,8 @@ def _maker(replay: Replay, number: int) -> int:
     steps = replay.recorder.steps
     while number and _only_calls(replay.source_of((steps[number].part, steps[number].line))):
         step, inner = steps[number], steps[number - 1]
-        is_call = (inner.depth, inner.thread, inner.part) == (
-            step.depth + 1,
-            step.thread,
-            step.part,
-        )
+        called = (step.depth + 1, step.thread, step.part)
+        is_call = (inner.depth, inner.thread, inner.part) == called
         if not is_call or (inner.event, inner.value) != (step.event, step.value):
             break
         number -= 1
