@@ -243,10 +243,18 @@ _OTHERS = re.compile(
 def check() -> list[str]:
     """Return what the map and the notes name and the sources do not have."""
     every = _Everything()
-    found = [line for page in (MAP, ROOT / FRONT) for line in _check_map(page, every)]
-    for page in sorted(ROOT.glob("phase-*/labs/*/README.md")):
-        found += _check_notes(page, every)
-    return found
+    found = [line for page in tables() for line in _check_map(page, every)]
+    return found + [line for page in notes() for line in _check_notes(page, every)]
+
+
+def tables() -> list[Path]:
+    """Return the pages with tables of the engines' files."""
+    return [MAP, ROOT / FRONT]
+
+
+def notes() -> list[Path]:
+    """Return the pages with notes on the engines: those of the labs."""
+    return sorted(ROOT.glob("phase-*/labs/*/README.md"))
 
 
 def _check_map(page: Path, every: "_Everything") -> Iterator[str]:

@@ -23,8 +23,7 @@ PINS = Path("upstream/sources.py")
 def main():
     """Write the archives and their hashes."""
     PLACE.mkdir()
-    tables = [sources.MAP, sources.ROOT / sources.FRONT]
-    pages = [*tables, *sources.ROOT.glob("phase-*/labs/*/README.md")]
+    pages = [*sources.tables(), *sources.notes()]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     paths = {code for code in re.findall(r"`([^`\n]+)`", text) if sources._PATH.fullmatch(code)}
     pins = PINS.read_text(encoding="utf-8")
