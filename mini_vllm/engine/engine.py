@@ -41,7 +41,7 @@ from mini_vllm.tokenizer.protocols import Tokenizer
 # How many chunks may be pending for the loop of their readers, in all or for each reader: waking
 # the loop for every chunk would cost more than the chunk, and one reader's chunks go out together.
 _MOST_AHEAD = 128
-_MOST_AHEAD_EACH = 6
+_MOST_AHEAD_EACH = 4
 
 
 class EngineState(Enum):
