@@ -297,11 +297,11 @@ class Engine:
         most_ahead = max(_MOST_AHEAD, _MOST_AHEAD_EACH * len(slots))
         if self._core.has_begun:
             # The first text of an answer is sent before more text is made.
-            most_ahead = 0
+            most_ahead = 1
         for row in slots:
             pipe = row.stream.pipe
             waker = None if pipe is None else pipe.waker
-            if waker is not None and waker.ahead > most_ahead:
+            if waker is not None and waker.ahead >= most_ahead:
                 waker.wait_for_turn(seconds)
 
     def stats(self) -> EngineStats:

@@ -162,7 +162,7 @@ class Pipe:
                 # In one step: between two steps, a reader could add an event that is never set.
                 with suppress(IndexError):
                     event = self.sleeping.pop()
-            waker.set(event)
+            waker.set(event, self.pending)
 
     def _push_locked(self, chunk: StreamChunk, error: BaseException | None) -> None:
         if self.finished:

@@ -147,7 +147,7 @@ async def test_pushes_to_a_busy_loop_do_not_pile_up():
     waker = waker_of(asyncio.get_running_loop())
     for _ in range(1000):
         pipe.push(A)
-    assert len(waker._events) == 1
+    assert len(waker._waiting) == 1
     pipe.push(END)
     assert sum(len(chunk.token_ids) for chunk in await reading) == 1000
 

@@ -195,7 +195,8 @@ def test_a_reader_in_asyncio_who_comes_while_the_writer_wakes_is_woken_next_time
                 read[0], _ = pipe.take_all(self, event)
             return False
 
-        set = woken.append
+        def set(self, event, pending):
+            woken.append(event)
 
     pipe.waker = Waker()
     pipe.push(A)

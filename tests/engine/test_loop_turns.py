@@ -100,11 +100,73 @@ async def test_an_event_that_comes_while_the_loop_looks_again_is_set():
             length = super().__len__()
             if not late:
                 late.append(event)
-                waker.set(event)
+                waker.set(event, [])
             return length
 
-    waker._called, waker._events = True, Events()
+    waker._called, waker._waiting = True, Events()
     waker._look_again()
     for _ in range(3):
         await asyncio.sleep(0)
     assert event.is_set()
+
+
+def waiting(waker, counts):
+    """Let a reader wait for each count of pending chunks; return their events."""
+    events = [asyncio.Event() for _ in counts]
+    for event, count in zip(events, counts, strict=True):
+        waker.set(event, range(count))
+    return events
+
+
+def woken(events):
+    return [number for number, event in enumerate(events) if event.is_set()]
+
+
+@pytest.mark.parametrize(
+    ("counts", "first", "second"),
+    [
+        ([4] * 99, [*range(33)], 55),
+        ([4] * 97 + [1, 0], [*range(33), 97, 98], 55),
+        ([999] + [4] * 98, [0], 66),
+        ([1] * 99, [*range(99)], 0),
+        ([4] * 32, [*range(32)], 0),
+    ],
+    ids=["quick", "first text", "slow reader", "slow model", "few"],
+)
+@in_asyncio
+async def test_a_turn_wakes_those_that_wait_longest_for_a_third_of_the_chunks(
+    counts, first, second
+):
+    waker, late = waker_of(asyncio.get_running_loop()), []
+
+    class Pending(list):
+        def __len__(self):
+            """Where the engine stands that writes to others while the loop looks."""
+            if not late:
+                late.extend(asyncio.Event() for _ in range(99))
+                for event in late:
+                    waker.set(event, range(4))
+            return super().__len__()
+
+    waker._called = True
+    events = waiting(waker, counts)
+    waker._waiting[0] = events[0], Pending([None] * counts[0])
+    waker._begin_awaited_turn()
+    assert (woken(events), woken(late)) == (first, [])
+    waker._begin_awaited_turn()
+    rest = [number for number in range(len(counts)) if number not in first]
+    assert woken(events) == sorted(first + rest[:second])
+    assert woken(late) == ([] if second else [*range(33)])
+    # The engine waits no more, and all the others are woken too.
+    await asyncio.wait_for(asyncio.gather(*(event.wait() for event in events + late)), LONG)
+
+
+@in_asyncio
+async def test_a_turn_that_the_engine_waits_for_is_the_only_one(monkeypatch):
+    waker = waker_of(asyncio.get_running_loop())
+    events = waiting(waker, [4] * 99)
+    monkeypatch.setattr(waker._turn_ended, "wait", lambda seconds: True)
+    waker.wait_for_turn(LONG)
+    await asyncio.sleep(0)
+    assert woken(events) == [*range(33)]
+    await asyncio.wait_for(asyncio.gather(*(event.wait() for event in events)), LONG)
