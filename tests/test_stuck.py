@@ -5,12 +5,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from labkit.course.lab import ROOT
 from labkit.running import platform
-from labkit.running.drive import perform
+from labkit.running.drive import Run, perform
 from labkit.running.limits.time_limit import OverdueError, Stuck, time_limit
 from labkit.running.source import load_source
 from labkit.running.trace import Call, New
@@ -90,6 +91,36 @@ def test_a_test_that_cannot_end_is_ended_at_once_and_the_reason_is_named(
 
 def test_code_that_sleeps_and_works_is_not_stuck():
     assert len(run("doze", 10).steps) == 10
+
+
+@pytest.mark.parametrize(
+    ("interval", "signals", "looks"),
+    [
+        (platform.TICK, 7, 7),
+        # The system sends one a little early.
+        (platform.TICK - 0.004, 7, 7),
+        # A page's ticks are of real time, in which its Python works for a third of it.
+        (platform.TICK / 3, 19, 7),
+        # Delayed signals say nothing of the time between them.
+        (4.0, 7, 7),
+    ],
+)
+def test_signals_of_any_interval_measure_the_time_of_a_call(monkeypatch, interval, signals, looks):
+    stuck = Stuck("starter.py", SECONDS, call_seconds=1.5)
+    now = platform.processor_time()
+    monkeypatch.setattr(platform, "processor_time", lambda: now)
+    run = SimpleNamespace(trace=SimpleNamespace(steps=[]))
+    names = {"self": run, "calls": []}
+    within = SimpleNamespace(f_code=Run.carry_out.__code__, f_locals=names, f_back=None)
+    code = compile("", "starter.py", "exec")
+    frame = SimpleNamespace(f_code=code, f_locals={}, f_back=within)
+    for _ in range(signals - 1):
+        now += interval
+        stuck.check_work(frame)
+    assert len(stuck._made) == looks - 1
+    now += interval
+    with pytest.raises(OverdueError):
+        stuck.check_work(frame)
 
 
 # The calls made at each tick by code whose work for a call grows with the number of calls so far.

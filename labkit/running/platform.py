@@ -25,7 +25,8 @@ SLOWER = 3 if _IN_BROWSER else 1
 # A test that sleeps or waits spends no processor time. So its real time is limited as well, to so
 # many times the limit.
 REAL_TO_PROCESSOR = 6
-# A timer sends its signal after each so many seconds of processor time, or of real time.
+# A timer sends its signal after each so many seconds of processor time, or of real time. In real
+# time a page's ticks are no longer than these, so that a stuck call ends soon after its limit.
 TICK = 0.25
 # The system may send a signal so much too early.
 _EARLY_SECONDS = 0.005
@@ -44,7 +45,6 @@ class Timer:
         start: starts to send the signal, as `signal.setitimer` does: after so many seconds, and
             then again and again. 0 seconds stop it.
         clock: returns the time that the timer measures.
-        tick: the time between two signals, in the timer's seconds.
 
     Attributes:
         number: of the signal.
@@ -62,12 +62,10 @@ class Timer:
         times: float,
         unit: str,
         sees_work: bool,
-        tick: float = TICK,
     ) -> None:
         self._start = start
         self._clock = clock
         self.number, self.times, self.unit, self.sees_work = number, times, unit, sees_work
-        self._tick = tick
         self._end: float | None = None
         self._again = 0.0
 
@@ -81,7 +79,7 @@ class Timer:
         before = (0.0, 0.0) if self._end is None else (max(self._end - now, 1e-3), self._again)
         self._end = now + seconds if seconds else None
         self._again = again
-        self._start(min(seconds, self._tick), self._tick if seconds else 0.0)
+        self._start(min(seconds, TICK), TICK if seconds else 0.0)
         return before
 
     def is_due(self) -> bool:
@@ -93,7 +91,7 @@ class Timer:
             return False
         left = self._end - self._clock()
         is_due = left < _EARLY_SECONDS
-        if is_due or left < self._tick:
+        if is_due or left < TICK:
             self._start(self._again if is_due else left, self._again)
         return is_due
 
@@ -117,7 +115,6 @@ class Page:
                 times=SLOWER,
                 unit="in all",
                 sees_work=True,
-                tick=SLOWER * TICK,
             )
             if interrupts
             else None

@@ -25,6 +25,8 @@ PAGE_SECONDS = 3.0
 # idle machine have forgotten it.
 _IDLE_SECONDS = 0.001
 _IDLE_TICKS = 6
+# A signal may arrive so much before its tick is over.
+_EARLY_SECONDS = 0.05
 # So many ticks show how fast the calls of a run are.
 _RUN_TICKS = 4
 # A run is abandoned as well once its calls take so many times as long as its fastest calls, if the
@@ -80,9 +82,11 @@ class Stuck:
         self._begin = platform.processor_time()
         self._used = time.process_time()
         self._idle_ticks = 0
+        self._looked = self._begin
         self._call: FrameType | None = None
-        self._call_ticks = 0
+        self._seconds_of_call = 0.0
         self._run: Run | None = None
+        self._seconds_of_tick = 0.0
         # How many calls of the run had been made at each tick.
         self._made: list[int] = []
 
@@ -101,12 +105,16 @@ class Stuck:
             raise OverdueError(f"Timeout (>{seconds} without work)", reason)
 
     def check_work(self, frame: FrameType | None) -> None:
-        """Look at the stack after each `platform.TICK` of processor time.
+        """Look at the stack after each `platform.TICK` of processor time, or more often.
 
         Raises:
             OverdueError: the same call has been running for too long, or the calls get slower and
                 cannot all be made within the limit.
         """
+        now = platform.processor_time()
+        # A machine that stands still, or a page in the background, delays signals.
+        seconds = min(now - self._looked, platform.TICK)
+        self._looked = now
         call = run = None
         calls: Sequence[object] = ()
         while frame is not None:
@@ -115,19 +123,25 @@ class Stuck:
             elif frame.f_code is Run.carry_out.__code__:
                 run, calls = frame.f_locals["self"], frame.f_locals["calls"]
             frame = frame.f_back
-        self._check_call(call)
-        if run is not self._run:
+        self._check_call(call, seconds)
+        self._seconds_of_tick += seconds
+        is_new = run is not self._run
+        if is_new:
             self._run, self._made = run, []
+        elif self._seconds_of_tick < platform.TICK - _EARLY_SECONDS:
+            return
+        self._seconds_of_tick = 0.0
         if run is not None and isinstance(calls, list):
             self._made.append(len(run.trace.steps))
             self._check_run(len(calls))
 
-    def _check_call(self, call: FrameType | None) -> None:
+    def _check_call(self, call: FrameType | None, seconds_since: float) -> None:
         is_same = call is not None and call is self._call
-        self._call, self._call_ticks = call, self._call_ticks + 1 if is_same else 0
+        self._call = call
+        self._seconds_of_call = self._seconds_of_call + seconds_since if is_same else 0.0
         if (
             self._call_seconds is not None
-            and self._call_ticks * platform.TICK >= self._call_seconds
+            and self._seconds_of_call >= self._call_seconds - _EARLY_SECONDS
         ):
             seconds = f"{self._call_seconds:g} s"
             reason = f"makes a call that did not end after {seconds} of processor time"
