@@ -210,6 +210,17 @@ class TestTaskByTask:
         assert "in the repository's root" not in started.text("article")
 
 
+# What keeps its place while the text below the header scrolls.
+FLOATING = """
+const top = document.querySelector(".md-header").getBoundingClientRect().bottom;
+return [...document.querySelectorAll("body *")].filter((e) => {
+  const { left, right, bottom, height } = e.getBoundingClientRect();
+  const isHere = height > 0 && bottom > top && right > 0 && left < innerWidth;
+  return isHere && getComputedStyle(e).position === "fixed" && e.checkVisibility({ opacityProperty: true });
+}).map((e) => e.className);
+"""
+
+
 class TestPages:
     """What is on a page fits where it is."""
 
@@ -237,3 +248,15 @@ class TestPages:
             assert broken == [], place
             wide = "const e = document.documentElement; return e.scrollWidth - e.clientWidth"
             assert page.js(wide) <= 0, place
+
+    def test_nothing_floats_over_the_text_of_a_phone(self, driver, url, look):
+        look(390, 844)
+        page = Page(driver, f"{url}upstream/")
+        page.until("$('.md-sidebar-button')?.checkVisibility()")
+        # The generator shows some of its buttons once one scrolls back.
+        for top in (1500, 1200):
+            page.js("scrollTo({top: arguments[0], behavior: 'instant'})", top)
+            page.until("new Promise((done) => setTimeout(() => done(true), 300))")
+        assert page.js(FLOATING) == []
+        page.js("$('.md-sidebar-button').click()")
+        page.until(f"((...arguments) => {{{IN_SIGHT}}})('.md-nav--secondary li a')")

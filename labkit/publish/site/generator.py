@@ -29,8 +29,8 @@ _MARKDOWN = {
     "pymdownx.superfences": {},
 }
 _FEATURES = [
-    "navigation.footer", "navigation.top", "navigation.indexes", "navigation.sections",
-    "content.code.copy", "search.highlight", "toc.follow",
+    "navigation.footer", "navigation.indexes", "navigation.sections", "content.code.copy",
+    "search.highlight", "toc.follow",
 ]  # fmt: skip
 
 
