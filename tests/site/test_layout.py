@@ -216,7 +216,8 @@ const top = document.querySelector(".md-header").getBoundingClientRect().bottom;
 return [...document.querySelectorAll("body *")].filter((e) => {
   const { left, right, bottom, height } = e.getBoundingClientRect();
   const isHere = height > 0 && bottom > top && right > 0 && left < innerWidth;
-  return isHere && getComputedStyle(e).position === "fixed" && e.checkVisibility({ opacityProperty: true });
+  const isFixed = getComputedStyle(e).position === "fixed";
+  return isHere && isFixed && e.checkVisibility({ opacityProperty: true });
 }).map((e) => e.className);
 """
 
@@ -259,4 +260,4 @@ class TestPages:
             page.until("new Promise((done) => setTimeout(() => done(true), 300))")
         assert page.js(FLOATING) == []
         page.js("$('.md-sidebar-button').click()")
-        page.until(f"((...arguments) => {{{IN_SIGHT}}})('.md-nav--secondary li a')")
+        page.until(f"((...arguments) => {{{IN_SIGHT}}})('.md-sidebar--secondary li a')")
