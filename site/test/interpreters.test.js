@@ -13,6 +13,8 @@ let timers;
 let memory;
 /** What a worker says when it has its module. */
 let start;
+/** What hears of the page, by event. */
+let listeners;
 
 globalThis.PACKED_BYTES = MODULE.length;
 globalThis.fetch = async () => new Response(MODULE);
@@ -21,6 +23,7 @@ globalThis.setTimeout = (act, milliseconds) => {
   timers.push({ act, milliseconds });
   return timers.at(-1);
 };
+globalThis.addEventListener = (event, act) => (listeners[event] = act);
 globalThis.clearTimeout = (timer) => (timers = timers.filter((one) => one !== timer));
 
 globalThis.Worker = class {
@@ -86,7 +89,7 @@ async function call(page) {
 const alive = () => workers.filter(({ isEnded }) => !isEnded);
 
 beforeEach(() => {
-  [workers, timers, memory, start] = [[], [], undefined, isReady];
+  [workers, timers, memory, start, listeners] = [[], [], undefined, isReady, {}];
 });
 
 test("a second interpreter begins once the page is idle, and no third", async () => {
@@ -175,6 +178,37 @@ test("a second that cannot be loaded is not tried again", async () => {
   await page.prepare();
   await idle();
   assert.equal(workers.length, 2);
+});
+
+test("a page that is left ends all of its interpreters, and begins another when it is shown again", async () => {
+  start = (worker) => {
+    if (worker.boot.takesSnapshot) worker.say({ event: "snapshot", snapshot: SNAPSHOT });
+    isReady(worker);
+  };
+  const page = await open();
+  await idle();
+  const { answer } = await call(page);
+  await idle();
+  assert.equal(alive().length, 2);
+  listeners.pagehide();
+  await assert.rejects(answer, { kind: "stopped" });
+  await idle();
+  assert.deepEqual(alive(), []);
+  listeners.pageshow();
+  await settle();
+  assert.equal(alive().length, 1);
+  assert.equal(alive()[0].boot.snapshot, undefined);
+  await idle();
+  assert.equal(alive().length, 2);
+  assert.equal(alive()[1].boot.snapshot, SNAPSHOT);
+});
+
+test("a page that has not begun to load Python does not when it is shown again", async () => {
+  new Interpreters("https://course.example/bench/", () => {});
+  listeners.pagehide();
+  listeners.pageshow();
+  await settle();
+  assert.equal(workers.length, 0);
 });
 
 let pages = 0;

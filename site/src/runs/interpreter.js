@@ -35,6 +35,11 @@ const watchers = new Set();
  */
 let snapshot;
 
+/** Let the memory of the snapshot go; the next interpreter begins as a whole, and takes another. */
+export function forgetSnapshot() {
+  snapshot &&= undefined;
+}
+
 /** Fetch and compile Python once; `watch` hears how many bytes of how many are here. */
 async function compile(base) {
   const url = new URL("pyodide/pyodide.asm.wasm.packed", base);

@@ -1,6 +1,6 @@
 // The interpreters of a page. Each call gets a fresh one; while nothing runs, the page holds others ready.
 
-import { Interpreter } from "./interpreter.js";
+import { forgetSnapshot, Interpreter } from "./interpreter.js";
 
 /** How many wait: a run takes the first, and a run that follows at once takes the second. */
 const SPARES = 2;
@@ -15,8 +15,12 @@ export class Interpreters {
   #most = navigator.deviceMemory < LEAST_MEMORY ? 1 : SPARES;
   /** Those that nothing has called yet; the next call takes the first. */
   #spares = [];
-  #calls = 0;
+  /** Those that a call has. */
+  #running = new Set();
   #idle = null;
+  /** Whether the reader has left the page, and whether an interpreter ended then. */
+  #isLeft = false;
+  #hasEnded = false;
 
   /**
    * @param {string | URL} base the folder with pyodide/ and the archives
@@ -26,6 +30,8 @@ export class Interpreters {
   constructor(base, onBoot) {
     this.#base = base;
     this.#onBoot = onBoot;
+    addEventListener("pagehide", () => this.#leave());
+    addEventListener("pageshow", () => this.#return());
   }
 
   /** Begin an interpreter, unless one is there; resolves when it is ready. */
@@ -50,19 +56,36 @@ export class Interpreters {
     const stop = () => mine.end();
     let isBroken = false;
     signal?.addEventListener("abort", stop);
-    this.#calls += 1;
+    this.#running.add(mine);
     try {
       return await mine.call(verb, argument, hear);
     } catch (error) {
       isBroken = error.kind === "broken";
       throw error;
     } finally {
-      this.#calls -= 1;
+      this.#running.delete(mine);
       signal?.removeEventListener("abort", stop);
       mine.end();
       // What could not be loaded is tried again when somebody asks for it.
-      if (!isBroken) this.prepare().catch(() => {});
+      if (!isBroken && !this.#isLeft) this.prepare().catch(() => {});
     }
+  }
+
+  /** A browser may keep a page that was left, with all of its memory. */
+  #leave() {
+    const all = [...this.#spares, ...this.#running];
+    this.#isLeft = true;
+    this.#hasEnded = all.length > 0;
+    clearTimeout(this.#idle);
+    for (const one of all) one.end();
+    forgetSnapshot();
+  }
+
+  /** The page is shown, perhaps again. */
+  #return() {
+    this.#isLeft = false;
+    if (this.#hasEnded) this.prepare().catch(() => {});
+    this.#hasEnded = false;
   }
 
   #begin() {
@@ -96,7 +119,7 @@ export class Interpreters {
 
   /** Begin another interpreter if the page is idle, and has a ready one. */
   #holdAnother() {
-    const isIdle = this.#calls === 0 && this.#spares.every(({ isReady, isEnded }) => isReady && !isEnded);
+    const isIdle = this.#running.size === 0 && this.#spares.every(({ isReady, isEnded }) => isReady && !isEnded);
     if (isIdle && this.#spares.length < this.#most) this.#begin();
   }
 }
