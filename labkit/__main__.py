@@ -3,7 +3,10 @@
 import io
 import sys
 
-from labkit.cli import main
+from labkit.interrupt import ends_at_once
+
+with ends_at_once():
+    from labkit.cli import main
 
 # The labs are about characters that not every terminal can show.
 for stream in (sys.stdout, sys.stderr):

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from labkit.course.lab import ROOT
 from labkit.errors import LabkitError
+from labkit.interrupt import INTERRUPTED, STOPPED, ends_at_once
 from labkit.verbs import Declare, Run, Table
 
 _AUDIENCES = ("students", "instructors", "maintainers")
@@ -22,17 +23,21 @@ _PASSED_ON = ("demo", "serve")
 
 
 def main(argv: list[str], root: Path = ROOT) -> int:
-    """Run one verb; return 0, 1 (tests or gates failed), 2 (usage) or 3 (grading broke off)."""
+    """Run one verb; return its exit code.
+
+    The code is 0, 1 (tests or gates failed), 2 (usage), 3 (grading broke off) or 130 (Ctrl+C).
+    """
     try:
-        args = _parse(argv, root)
+        with ends_at_once():
+            args = _parse(argv, root)
         run: Run = args.run
         return run(args, root)
     except LabkitError as error:
         print(f"labkit: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nStopped.", file=sys.stderr)
-        return 130
+        print(STOPPED, file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has ended (`make lab | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

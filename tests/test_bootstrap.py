@@ -4,6 +4,7 @@ import ast
 import hashlib
 import importlib.util
 import os
+import runpy
 import shutil
 import stat
 import subprocess
@@ -59,6 +60,18 @@ def test_first_call_installs_second_does_nothing_and_a_changed_lock_file_install
     Path(bootstrap.ROOT, "requirements", "core.txt").write_text("two")
     bootstrap.main("core")
     assert bootstrap.calls == ["check", "venv", "pip", "pip"]
+
+
+def test_ctrl_c_ends_a_set_up_without_a_traceback(monkeypatch, capsys):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hashlib.sha256", interrupt)
+    monkeypatch.setattr("sys.argv", ["bootstrap.py", "core"])
+    with pytest.raises(SystemExit) as ending:
+        runpy.run_path(str(SOURCE), run_name="__main__")
+    assert ending.value.code == 130
+    assert capsys.readouterr().err == ""
 
 
 def test_a_killed_set_up_starts_afresh(bootstrap):

@@ -604,6 +604,26 @@ def test_make_adds_nothing_to_what_a_students_verb_says_but_in_ci(verb, code, en
         assert f"Error {code}" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["labkit.cli", "labkit.student.show", "pytest"])
+def test_ctrl_c_while_a_verb_is_imported_shows_no_traceback(name):
+    # Some imports swallow a KeyboardInterrupt, as this one does.
+    code = f"""
+import importlib.abc, runpy, signal, sys
+class Press(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {name!r}:
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except KeyboardInterrupt:
+                pass
+sys.meta_path.insert(0, Press())
+sys.argv = ["labkit", "show", "--help"]
+runpy.run_module("labkit", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nStopped.\n")
+
+
 def test_a_terminal_without_unicode_can_be_asked_predictions():
     # Most of lab 02's are about characters of several bytes.
     done = subprocess.run(
