@@ -53,6 +53,7 @@ def expect(
     expected_text, actual_text = (prefix + text for text in show_pair(expected, actual))
     at = place.at if at is None else at
     failure = Failure(expected_text, actual_text, call, trace, place.reason, at=at)
+    failure.item = place.item if at == place.at else None
     if trace is not None and type(expected) is list and len(expected) == len(trace.steps):
         failure.by_call = expected
     raise failure
@@ -68,7 +69,9 @@ def expect_long(actual: Any, expected: Any, call: str) -> None:
     if isinstance(actual, Unreadable):
         raise actual.failure(call)
     place = find(actual, expected, call, "")
-    raise Failure(*show_difference(expected, actual), call, None, place.reason)
+    failure = Failure(*show_difference(expected, actual), call, None, place.reason)
+    failure.item = place.item
+    raise failure
 
 
 def expect_in(part: str, text: str, call: str) -> None:

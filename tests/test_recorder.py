@@ -127,6 +127,20 @@ class Thing:
     def rest(self, text):
         last = [text] + []
         return last
+    def gather(self, text):
+        out = []
+        for part in text:
+            self.add(out, part)
+        out += self.rest("d")
+        out += self.ends()
+        return out
+    def ends(self):
+        return ["e", "f"]
+    def number(self, n):
+        out = []
+        out.append(n)
+        self.rest(n // 10)
+        return out
 def tidy(items):
     items.sort()
 """
@@ -138,7 +152,7 @@ def tidy(items):
         ([("end",), ("feed", "a"), ("reason", None)], 2, 10, "line 10: end sets self.state to"),
         ([("end",), ("feed", "a")], 1, 17, "line 17: inner returns 'aa', which feed returns"),
         ([("join", "a")], 0, 33, "line 33: rest sets last to ['a'], which join returns"),
-        ([("sort", [2, 1])], None, 36, "line 36 of tidy changes items: sort changed"),
+        ([("sort", [2, 1])], None, 50, "line 50 of tidy changes items: sort changed"),
         (
             [("collect", "abcb")],
             0,
@@ -157,6 +171,42 @@ def test_opens_where_the_wrong_value_was_made(calls, last, line, why):
     recording = record(case, Facts(last))
     assert why in recording.why
     assert recording.steps[recording.opens].line == line
+
+
+@pytest.mark.parametrize(
+    ("call", "item", "line", "why", "before"),
+    [
+        (
+            ("gather", "abc"),
+            0,
+            27,
+            "add adds 'a' to out, the first wrong item of the list that gather",
+            "[]",
+        ),
+        (("gather", "abc"), 1, 27, "add adds 'c' to out", "['a']"),
+        (("gather", "abc"), 2, 33, "rest adds 'd' to last", "last"),
+        (
+            ("gather", "abc"),
+            4,
+            43,
+            "ends returns 'f', the first wrong item of the list that gather",
+            "{}",
+        ),
+        (("gather", "a" * 60), 50, 27, "add adds 'a' to out", "… 26 more"),
+        (("gather", "abc"), 9, 40, "gather sets out to", "['a', 'c', 'd']"),
+        (("number", 12), 0, 46, "number adds 12 to out", "[]"),
+    ],
+)
+def test_a_list_opens_where_its_first_wrong_item_was_added(call, item, line, why, before):
+    """The items before it are right, and those after it may only follow from it."""
+    module = load_source(OPENINGS.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((New("Thing"),), (Call(call[0], call[1:]),), "")
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
+    recording = record(case, Facts(0, item=item))
+    step = recording.steps[recording.opens]
+    assert why in recording.why
+    assert step.line == line
+    assert before in str(step.changes)
 
 
 HOLDING = """

@@ -40,6 +40,11 @@ KINDS = [
     ("03", "test_emoji_is_held_until_complete", '        broken = ""\n',
      '        broken = ""\n        while not broken:\n            broken = ""\n',
      "loop", "while not broken:", "values (self._held, token_id, broken) return, "),
+    ("01", "test_malformed_call_is_text", "                    events.append(self._close())\n",
+     "                    events.append(self._close())\n"
+     "                    if isinstance(events[-1], TextDelta):\n"
+     '                        events.append(ToolCall(0, "x", "{}"))\n',
+     "difference", 'events.append(ToolCall(0, "x", "{}"))', "the first wrong item of the list"),
     ("10", "test_reader_gets_every_chunk", "            parts = self._waiting.popleft()\n",
      "            parts = self._waiting.popleft()\n"
      '            self.__dict__.setdefault("_old", []).append(parts)\n',

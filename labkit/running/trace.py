@@ -313,6 +313,7 @@ class Failure(AssertionError):
         reason: the fault independently of the input, if it is known; else "".
         raised: the exception that broke the rule, if one did.
         at: the number of the first step that broke the rule, if it is known.
+        item: the index of the first wrong item in the list that this step returned, if it is known.
         shrunk: whether its case was made smaller than the first failing case.
         again: applies the broken rule to its smallest case again; None if there is no such rule.
         by_call: the expected value of each step of `trace`, if the test compares them one by one.
@@ -344,6 +345,7 @@ class Failure(AssertionError):
         self.reason = reason
         self.raised = raised
         self.at = at
+        self.item: int | None = None
         self.shrunk = False
         self.again: Callable[[], object] | None = None
         self.by_call: list[Any] | None = None

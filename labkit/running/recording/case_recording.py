@@ -76,6 +76,8 @@ class Facts(NamedTuple):
         is_held: whether the held text is wrong.
         emitted: the result of each call as the report writes it, "" if that is the result itself.
         right, wrong: the expected and the actual value, as text; "" if they are unknown.
+        item: the index of the first wrong item in the list that the wrong call returned; None if it
+            is unknown, or if the call returned no list.
     """
 
     last: int | None = None
@@ -87,6 +89,7 @@ class Facts(NamedTuple):
     emitted: Sequence[str] = ()
     right: str = ""
     wrong: str = ""
+    item: int | None = None
 
 
 def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
@@ -107,7 +110,7 @@ def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
     emitted = _emitted(failure.trace, calls)
     return Facts(
         last, is_overdue, failure.is_count, result.message, expected, is_held, emitted,
-        failure.expected, failure.actual,
+        failure.expected, failure.actual, failure.item,
     )  # fmt: skip
 
 
@@ -240,7 +243,7 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
         wrong = (-1, case.last.calls[last]) if last >= 0 else None
     else:
         wrong = (facts.last, case.last.calls[facts.last])
-    opening = at_result(replayed, wrong, facts.message, is_held=facts.is_held)
+    opening = at_result(replayed, wrong, facts.message, is_held=facts.is_held, item=facts.item)
     steps = replayed.trace.steps
     if steps and facts.right != facts.wrong and show(steps[-1].result) == facts.right:
         why = (

@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from labkit.running.recording.list_items import item_change, last_change
 from labkit.running.recording.recorder import Place, Recorder
 from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
 from labkit.running.recording.replay import Replay
+from labkit.running.recording.values import text_of_value
 from labkit.running.trace import Call
 
 # So often must the same values return to make a loop endless.
@@ -76,9 +78,16 @@ def at_changed_argument(replay: Replay) -> Opening | None:
 
 
 def at_result(
-    replay: Replay, wrong: tuple[int, Call] | None, reason: str = "", *, is_held: bool = False
+    replay: Replay,
+    wrong: tuple[int, Call] | None,
+    reason: str = "",
+    *,
+    is_held: bool = False,
+    item: int | None = None,
 ) -> Opening:
-    """Open at the return of the wrong call, in the innermost function that made the value.
+    """Open at the return of the wrong call, in the innermost function that made the value; if the
+    value is a list, where its first wrong item was added to it.
+
     Functions of parts are left out: a part passes its own lab's tests.
 
     Args:
@@ -86,6 +95,8 @@ def at_result(
         wrong: the number of the wrong call and the call; None if it is unknown.
         reason: the fault in words, for a case in which no line ran.
         is_held: whether not the call's value is wrong, but the held text after it.
+        item: the index of the first wrong item in the list that the wrong call returned; None if it
+            is unknown.
     """
     steps = replay.recorder.steps
     if not steps:
@@ -106,8 +117,21 @@ def at_result(
     step = steps[innermost]
     fails = "the held text after it is wrong" if is_held and not read else "the test fails"
     verb = "yields" if step.event == YIELD else "returns"
-    setting = _setter(steps, innermost) or _last_change(steps, innermost)
-    if setting is not None and not (wrong is not None and last < wrong[0]):
+    earlier = wrong if wrong is not None and last < wrong[0] else None
+    result = replay.trace.steps[-1].result if replay.trace.steps else None
+    if item is not None and type(result) is list and not is_held and earlier is None:
+        adding = item_change(replay.recorder, innermost, item)
+        if adding is not None and item < len(result):
+            adder, name = adding
+            text = text_of_value(result[item])
+            does = f"adds {text} to {name}" if name else f"returns {text}"
+            why = (
+                f"{_line(replay, steps[adder])}: {steps[adder].function} {does}, the first wrong "
+                f"item of the list that {step.function} {verb}, and {fails}"
+            )
+            return Opening("difference", why, adder, (innermost,))
+    setting = _setter(steps, innermost) or last_change(steps, innermost)
+    if setting is not None and earlier is None:
         setter, name = setting
         why = f"{_line(replay, steps[setter])}: {steps[setter].function} sets {name} to "
         why += f"{step.value}, which {step.function} returns, and {fails}"
@@ -115,8 +139,8 @@ def at_result(
     why = f"{_line(replay, step)}: {step.function} {verb} {step.value}"
     if step.function != outermost.function:
         why += f", which {outermost.function} returns"
-    if wrong is not None and last < wrong[0]:
-        words = wrong[1].render(as_bytes=True)
+    if earlier is not None:
+        words = earlier[1].render(as_bytes=True)
         why = (
             f"no line of the file ran in {words}, which is wrong; the last step before it is {why}"
         )
@@ -140,28 +164,6 @@ def _setter(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
          and steps[n].part == step.part),
         None,
     )  # fmt: skip
-
-
-def _last_change(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
-    """Return the step that made a returned list, or gave it its last item, and the list's name.
-
-    The step is of the same call and in the innermost function. None if the value is not a list with
-    items, or was made by the line that returns it.
-    """
-    step = steps[number]
-    if step.event != RETURN or not step.value.startswith("[") or step.value == "[]":
-        return None
-    changes = [
-        (other.depth, n, name)
-        for n, other in enumerate(steps[:number])
-        if (other.call, other.thread, other.part) == (step.call, step.thread, step.part)
-        for name, (_, after) in other.changes.items()
-        if after == step.value
-    ]
-    if not changes:
-        return None
-    _, setter, name = max(changes)
-    return setter, name
 
 
 def _maker(replay: Replay, number: int) -> int:

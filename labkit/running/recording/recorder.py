@@ -50,6 +50,8 @@ class _Frame:
     part: int
     values: dict[str, str] | None = None
     step: Step | None = None
+    place: int = 0
+    sizes: dict[str, int] = field(default_factory=dict)
     is_suspended: bool = False
 
 
@@ -87,6 +89,8 @@ class Recorder:
         copied: the characters, bytes and items of the new values that each line made, among the
             recorded steps; by line as in `lines`.
         steps: the recorded steps.
+        errors: the identity of the exception of each step, 0 for none.
+        sizes: the sizes of the values that changed in each step, by name: before and after.
         is_over: whether a limit ended the recording.
     """
 
@@ -114,6 +118,7 @@ class Recorder:
         self.copied: Counter[Place] = Counter()
         self.steps: list[Step] = []
         self.errors: list[int] = []
+        self.sizes: list[dict[str, tuple[int, int]]] = []
         self.is_over = False
         self._threads: dict[int, _Thread] = {}
         self._frames: dict[int, _Frame] = {}
@@ -233,6 +238,9 @@ class Recorder:
             changed = {name: (before.get(name, ""), text) for name, text in values.items()
                        if before.get(name) != text}  # fmt: skip
             known.step.changes.update(changed)
+            self.sizes[known.place].update(
+                (name, (known.sizes.get(name, 0), sizes[name])) for name in changed
+            )
             self.copied[known.part, known.step.line] += sum(sizes[name] for name in changed)
         error = 0
         if event == EXCEPTION:
@@ -241,8 +249,9 @@ class Recorder:
         elif event == RETURN:
             step.event = YIELD if _yields(frame) else RETURN
             step.value = text_of_value(argument)
-        known.values, known.step = values, step
+        known.values, known.step, known.sizes, known.place = values, step, sizes, len(self.steps)
         self.steps.append(step)
+        self.sizes.append({})
         self.errors.append(error)
 
 

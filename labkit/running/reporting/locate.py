@@ -12,10 +12,13 @@ class Place(NamedTuple):
     Attributes:
         at: the number of the step, or None if it is unknown.
         reason: the fault in words if a type is wrong; else "".
+        item: the index of the first wrong item in the list that the step returned; None if the
+            step returned no list, or one without a wrong item.
     """
 
     at: int | None = None
     reason: str = ""
+    item: int | None = None
 
 
 def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
@@ -28,7 +31,8 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
         what: the name of the compared value, if it is not the output.
     """
     if isinstance(run, str):
-        return Place(None, _wrong_type(f"{run.partition('(')[0]} returned", actual, expected))
+        reason = _wrong_type(f"{run.partition('(')[0]} returned", actual, expected)
+        return Place(None, reason, _wrong_item(actual, expected))
     if type(actual) is type(expected) is list:
         results = [step.result for step in run.steps[: len(actual)]]
         held = [step.held for step in run.steps[: len(actual)]]
@@ -38,21 +42,38 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
             returned = f"{call.name} returned" if call.args is not None else ""
             subject = returned if actual == results else "`held` is"
             item = expected[at] if at < len(expected) else None
-            return Place(at, _wrong_type(subject, actual[at], item))
-    return Place(_last_read(what, run) if what else _first_wrong_call(actual, expected, run))
+            is_result = actual == results
+            wrong = _wrong_item(actual[at], item) if is_result else None
+            return Place(at, _wrong_type(subject, actual[at], item), wrong)
+    return Place(_last_read(what, run)) if what else _first_wrong_call(actual, expected, run)
 
 
-def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> int | None:
+def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> Place:
     """Return the first call after which a text, or a list of events, is wrong."""
     calls = [number for number, step in enumerate(run.steps) if step.call.args is not None]
-    pieces, numbers = [], []
+    pieces: list[Any] = []
+    places: list[Place] = []
     for number in calls:
-        own = _pieces(run.steps[number].result)
-        pieces += own
-        numbers += [number] * len(own)
+        result = run.steps[number].result
+        items = [[event] for event in result] if _is_list(result) else [result]
+        for item, own in enumerate(map(_pieces, items)):
+            pieces += own
+            places += [Place(number, item=item if _is_list(result) else None)] * len(own)
     if _pieces(actual) != pieces or not calls:
+        return Place()
+    return [*places, Place(calls[-1])][first_difference(pieces, _pieces(expected))]
+
+
+def _wrong_item(actual: Any, expected: Any) -> int | None:
+    """Return the index of the first item of a list that differs; None if there is none."""
+    if not (_is_list(actual) and _is_list(expected)):
         return None
-    return [*numbers, calls[-1]][first_difference(pieces, _pieces(expected))]
+    at = first_difference(actual, expected)
+    return at if at < len(actual) else None
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 def _pieces(value: Any) -> list[Any]:
