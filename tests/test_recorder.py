@@ -17,8 +17,10 @@ from labkit.running.recording.replay import Case, replay
 from labkit.running.recording.runs import CaseRun
 from labkit.running.recording.values import MOST_CHARACTERS, text_of_value
 from labkit.running.source import load_source
-from labkit.running.trace import Call, New
-from labkit.student.stepping import screen_of, view
+from labkit.running.trace import Call, Failure, New, Step, Trace
+from labkit.student.stepping import print_around, screen_of, view
+from labkit.testing import expect
+from mini_vllm.text.events import CallEnd
 
 
 def recorded(body):
@@ -320,3 +322,35 @@ def test_a_terminal_of_24_lines_shows_where_the_values_differ():
     assert "expected  …aaaaaaaabc" in text
     assert "actual    …aaaaaaaacd" in text
     assert len(text.splitlines()) <= 24
+
+
+@pytest.mark.parametrize(
+    ("body", "change"),
+    [
+        ("x = [*range(30)]\n    x = []", "… → []"),
+        ("x = []\n    x = [*range(30)]", "x: [] → [0, 1, 2, 3, 4, "),
+        ("x = 'a' * 40 + 'b'\n    x = 'a' * 40 + 'c'", "x: …aaaaaaaab' → …aaaaaaaac'"),
+    ],
+)
+def test_the_list_of_steps_shows_both_sides_of_a_change(body, change):
+    """A long value before a change leaves room for the value after it."""
+    source = f"def run(n):\n    {body}\n    return x\n"
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((), (Call("run", (1,)),), "")
+    recording = record(Case(lambda: vars(module).__getitem__, ["odd.py"], [run]), Facts())
+    recording.take_sources([("odd.py", source.encode())])
+    console = Console(width=200, file=io.StringIO())
+    print_around(console, recording, 12, 2)
+    assert change in console.file.getvalue()
+
+
+@pytest.mark.parametrize(("read", "is_by_call"), [("outputs", True), ("events", False)])
+def test_events_of_all_calls_are_no_expected_values_of_single_calls(read, is_by_call):
+    """With as many events as calls, a table would show an event beside each call."""
+    steps = [Step(Call("feed", ("a",)), []), Step(Call("feed", ("b",)), [CallEnd(0), CallEnd(1)])]
+    trace = Trace((), steps)
+    expected = {"outputs": [[], [CallEnd(0)]], "events": [CallEnd(0), CallEnd(2)]}[read]
+    with pytest.raises(Failure) as failure:
+        expect(getattr(trace, read), expected, trace)
+    assert (failure.value.at, failure.value.item) == (1, 1)
+    assert (failure.value.by_call is not None) == is_by_call

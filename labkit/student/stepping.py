@@ -186,8 +186,7 @@ def print_around(console: Console, recording: Recording, before: int, after: int
     for place in range(first, end):
         step = recording.steps[place]
         source = _source_line(recording, step).strip()
-        shown = [clip(repeatable(_change(name, *pair)), _MOST_CHANGE)
-                 for name, pair in step.changes.items()]  # fmt: skip
+        shown = [_change(name, *pair) for name, pair in step.changes.items()]  # fmt: skip
         if step.event != LINE:
             shown = [clip(repeatable(happens(step)), 70)]
         mark = ">" if place == number else " "
@@ -200,16 +199,18 @@ def print_around(console: Console, recording: Recording, before: int, after: int
 
 
 def _change(name: str, old: str, new: str) -> str:
-    """Return a change in words; of long values without their equal start, or, if they lack their
-    middle, only the ends.
+    """Return a change in words of a limited length; of long values without their equal start, or,
+    if they lack their middle, only the ends.
     """
-    text = f"{name}: {old or '(new)'} → {new}"
+    old, new = repeatable(old or "(new)"), repeatable(new)
     equal = _equal_start(old, new) - _LEFT_OF_CHANGE
-    if len(text) <= _MOST_CHANGE or equal < _LEFT_OF_CHANGE:
-        return text
-    if "…" in old and "…" in new:
-        return f"{name}: …{old[-_END_OF_CHANGE:]} → …{new[-_END_OF_CHANGE:]}"
-    return f"{name}: …{clip(old[equal:], _MOST_CHANGE // 3)} → …{new[equal:]}"
+    if len(f"{name}: {old} → {new}") > _MOST_CHANGE and equal >= _LEFT_OF_CHANGE:
+        if "…" in old and "…" in new:
+            return f"{name}: …{old[-_END_OF_CHANGE:]} → …{new[-_END_OF_CHANGE:]}"
+        old, new = f"…{old[equal:]}", f"…{new[equal:]}"
+    room = _MOST_CHANGE - len(f"{name}:  → ")
+    left = clip(old, max(room // 2, room - len(new)))
+    return f"{name}: {left} → {clip(new, room - len(left))}"
 
 
 def _equal_start(left: str, right: str) -> int:
