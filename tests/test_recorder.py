@@ -325,15 +325,16 @@ def test_a_terminal_of_24_lines_shows_where_the_values_differ():
 
 
 @pytest.mark.parametrize(
-    ("body", "change"),
+    ("body", "shown"),
     [
+        ("; ".join(f"x{n} = {n}" for n in range(12)), "\nx11  11"),
         ("x = [*range(30)]\n    x = []", "… → []"),
         ("x = []\n    x = [*range(30)]", "x: [] → [0, 1, 2, 3, 4, "),
         ("x = 'a' * 40 + 'b'\n    x = 'a' * 40 + 'c'", "x: …aaaaaaaab' → …aaaaaaaac'"),
     ],
 )
-def test_the_list_of_steps_shows_both_sides_of_a_change(body, change):
-    """A long value before a change leaves room for the value after it."""
+def test_print_has_both_sides_of_a_change_and_all_values(body, shown):
+    """A long value before a change leaves room for the value after it; there is no last line."""
     source = f"def run(n):\n    {body}\n    return x\n"
     module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
     run = CaseRun((), (Call("run", (1,)),), "")
@@ -341,7 +342,7 @@ def test_the_list_of_steps_shows_both_sides_of_a_change(body, change):
     recording.take_sources([("odd.py", source.encode())])
     console = Console(width=200, file=io.StringIO())
     print_around(console, recording, 12, 2)
-    assert change in console.file.getvalue()
+    assert shown in console.file.getvalue()
 
 
 @pytest.mark.parametrize(("read", "is_by_call"), [("outputs", True), ("events", False)])

@@ -316,6 +316,8 @@ EVENTS = [TextDelta("ab"), ToolCall(0, "f", "{}")]
          ["… 33 before …", "> feed(0x01)  'x'", "… 37 more …"]),
         (streamed("x" * 40 + "y" + "x" * 40, [1] * 81, read="text"), echo(lambda i: "x"),
          ["… 33 before …", "> feed(0x01)  'x'"]),
+        (streamed("xy", [1, 2, 3], "three tokens", "text"), echo(lambda i: "x" * (i != 3)),
+         ["> feed(0x02)  'x'"]),
         (streamed([TextDelta("ab"), ToolCall(0, "f", "[]")], [1], read="events"),
          echo(lambda i: EVENTS), ["['ab', 0: f({})]"]),
         # Long values from their first difference.

@@ -19,7 +19,8 @@ _SMALL = 36
 # With as many lines, the expected and the actual value have their place above the calls.
 _LINES_WITH_VALUES = 24
 _FEWEST_HEADING, _FEWEST_CALLS, _FEWEST_LINES = 3, 2, 5
-_MOST_VALUES = 10
+# The most values in a window, and in print, which has no last line.
+_MOST_VALUES, _MOST_PRINTED = 10, 40
 # The most characters of a change in the list of steps, and those before it that are equal.
 _MOST_CHANGE, _LEFT_OF_CHANGE, _END_OF_CHANGE = 70, 8, 20
 
@@ -136,12 +137,14 @@ def _cut(lines: list[list[Segment]], most: int) -> list[list[Segment]]:
 
 def view(recording: Recording, number: int) -> RenderableType:
     """Return a step: the calls of the test, the code with the line, and the values."""
-    where, calls, code, values = _parts(recording, number, _ROWS_OF_CALLS, _LINES_OF_CODE)
+    where, calls, code, values = _parts(
+        recording, number, _ROWS_OF_CALLS, _LINES_OF_CODE, _MOST_PRINTED
+    )
     return Group(calls, Text(""), where, code, values)
 
 
 def _parts(
-    recording: Recording, number: int, rows: int, lines: int
+    recording: Recording, number: int, rows: int, lines: int, most: int = _MOST_VALUES
 ) -> tuple[RenderableType, RenderableType, RenderableType, RenderableType]:
     """Return where a step is, the calls of the test, the code, and the values.
 
@@ -150,6 +153,7 @@ def _parts(
         number: the number of the step.
         rows: the most calls.
         lines: the most lines of code.
+        most: the most values.
     """
     step = recording.steps[number]
     where = f"step {number + 1:,} of {len(recording.steps):,}"
@@ -158,7 +162,7 @@ def _parts(
     if any(other.thread for other in recording.steps):
         where += f", thread {step.thread + 1}"
     words = f"{where}, in {step.function}{_of_part(recording, step)}: {happens(step)}"
-    values = _values(recording, number, lines == _FEWEST_LINES)
+    values = _values(recording, number, most, is_cut=lines == _FEWEST_LINES)
     if step.printed:
         printed = Text(f"printed   {clip(repeatable(in_one_line(step.printed)), 200)}")
         values = Group(printed, values)
@@ -272,24 +276,26 @@ def _code(recording: Recording, step: Step, count: int) -> RenderableType:
     return table
 
 
-def _values(recording: Recording, number: int, is_cut: bool) -> RenderableType:
+def _values(recording: Recording, number: int, most: int, *, is_cut: bool) -> RenderableType:
     """Return the values before the line, with those after it if they change.
 
     Args:
         recording: the recording.
         number: the number of the step.
+        most: the most values.
         is_cut: whether a value takes a single line.
     """
     step = recording.steps[number]
     values = recording.values_at(number)
     names = [*step.changes, *(name for name in values if name not in step.changes)]
     table = _grid()
-    for name in names[:_MOST_VALUES]:
+    for name in names[:most]:
         old, new = step.changes.get(name, (values.get(name, ""), ""))
         text = Text(repeatable(old or "(new)"), no_wrap=is_cut, overflow="ellipsis")
         if new:
             text.append(" → ").append(repeatable(new), style="bold")
         table.add_row(escape(name), text)
-    if len(names) > _MOST_VALUES:
-        table.add_row("", f"… {len(names) - _MOST_VALUES} more values")
+    if len(names) > most:
+        left = len(names) - most
+        table.add_row("", f"… {left} more value{'s' * (left != 1)}")
     return table

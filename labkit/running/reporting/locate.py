@@ -45,7 +45,10 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
             is_result = actual == results
             wrong = _wrong_item(actual[at], item) if is_result else None
             return Place(at, _wrong_type(subject, actual[at], item), wrong)
-    return Place(_last_read(what, run)) if what else _first_wrong_call(actual, expected, run)
+    read = _last_read(what, run) if what else None
+    # A value with a name may be the text of all calls as well; an empty one says nothing.
+    is_of_calls = read is None and (actual or not what)
+    return _first_wrong_call(actual, expected, run) if is_of_calls else Place(read)
 
 
 def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> Place:
@@ -59,9 +62,10 @@ def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> Place:
         for item, own in enumerate(map(_pieces, items)):
             pieces += own
             places += [Place(number, item=item if _is_list(result) else None)] * len(own)
-    if _pieces(actual) != pieces or not calls:
+    own_pieces = _pieces(actual)
+    if own_pieces != pieces[: len(own_pieces)] or not calls or (pieces and not own_pieces):
         return Place()
-    return [*places, Place(calls[-1])][first_difference(pieces, _pieces(expected))]
+    return [*places, Place(calls[-1])][first_difference(own_pieces, _pieces(expected))]
 
 
 def _wrong_item(actual: Any, expected: Any) -> int | None:
