@@ -100,6 +100,7 @@ def direct_imports(source: bytes) -> frozenset[str]:
     return frozenset[str]().union(*map(_places, modules))
 
 
+@lru_cache(maxsize=512)
 def named_modules(source: bytes) -> frozenset[str]:
     """Return the possible paths of the course's modules whose names are strings of a source."""
     nodes = ast.walk(ast.parse(source))

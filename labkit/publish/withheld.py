@@ -6,12 +6,13 @@ import re
 import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
 from labkit.course.lab import Lab
 from labkit.errors import LabkitError
-from labkit.publish.likeness import runs
+from labkit.publish.likeness import Run, runs
 from labkit.running.lab_impl import Implementation
 
 _TAG = re.compile(r"<[^>]*>")
@@ -59,14 +60,22 @@ def _secrets(lab: Lab, labs: list[Lab]) -> dict[_Key, str]:
     # The reference of a hunt consists of tests, and students have the tests of the other labs.
     others = [other.test_file for other in labs if lab.hunt is not None and other != lab]
     public = {
-        run.key for path in (lab.pristine_starter, *others) for run in runs(path.read_text("utf-8"))
+        run.key
+        for path in (lab.pristine_starter, *others)
+        for run in _runs_of_lab(path.read_text("utf-8"))
     }
     places: dict[_Key, str] = {}
     for title, text in texts.items():
-        for run in runs(text):
+        for run in _runs_of_lab(text):
             if run.key not in public:
                 places.setdefault(run.key, f"lines {run.first}-{run.last} of {title}")
     return places
+
+
+@lru_cache(maxsize=512)
+def _runs_of_lab(text: str) -> tuple[Run, ...]:
+    """Return the runs of a text of a lab: a site and an edition are searched for the same ones."""
+    return tuple(runs(text))
 
 
 def _texts(files: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, str]]:
