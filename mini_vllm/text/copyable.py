@@ -3,6 +3,9 @@
 import copy
 from typing import Any, ClassVar, Self
 
+# Most attributes have one of these types; `deepcopy` would look each up.
+_UNCHANGING = frozenset({str, int, bool, type(None)})
+
 
 class Copyable:
     """`copy` and `deepcopy` return an object at the same place, independent from then on.
@@ -22,5 +25,7 @@ class Copyable:
         memo[id(self)] = new
         for name in (*getattr(self, "__dict__", ()), *getattr(self, "__slots__", ())):
             value = getattr(self, name)
-            setattr(new, name, value if name in self._shared else copy.deepcopy(value, memo))
+            if name not in self._shared and type(value) not in _UNCHANGING:
+                value = copy.deepcopy(value, memo)
+            setattr(new, name, value)
         return new

@@ -15,6 +15,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mini_vllm.text.copyable import Copyable
 from mini_vllm.text.events import (
     ArgsDelta,
     CallEnd,
@@ -97,7 +98,7 @@ class Format:
 
 
 @dataclass(slots=True)
-class Scratch:
+class Scratch(Copyable):
     """A stream's place within its present state; each state begins with a fresh one.
 
     It is part of the position, so its attributes never change in place. A state may store a
@@ -119,7 +120,7 @@ class Scratch:
 
 
 @dataclass(slots=True)
-class Call:
+class Call(Copyable):
     """A stream's knowledge of its present call, which all states share.
 
     Attributes:

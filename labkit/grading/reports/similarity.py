@@ -37,6 +37,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 from math import ceil
@@ -129,10 +130,10 @@ def similar_pairs(
         most: how many pairs to return.
     """
     names = _public_names(starter)
-    starter_prints = {print for _, print in _prints(tokens(starter, names))}
+    starter_prints = _prints_in(starter, names)
     prints: dict[str, frozenset[int]] = {}
     for name in sorted(sources):
-        own = frozenset(p for _, p in _prints(tokens(sources[name], names))) - starter_prints
+        own = _prints_in(sources[name], names) - starter_prints
         if len(own) >= FEWEST:
             prints[name] = own
     groups: dict[frozenset[int], list[str]] = defaultdict(list)
@@ -146,8 +147,7 @@ def similar_pairs(
 def is_compared(source: bytes, starter: bytes) -> bool:
     """Return whether a source has enough code of its own to be compared with others."""
     names = _public_names(starter)
-    own = {print for _, print in _prints(tokens(source, names))}
-    return len(own - {print for _, print in _prints(tokens(starter, names))}) >= FEWEST
+    return len(_prints_in(source, names) - _prints_in(starter, names)) >= FEWEST
 
 
 def known_in(
@@ -162,11 +162,11 @@ def known_in(
         most: how many pairs to return.
     """
     names = _public_names(starter)
-    starter_prints = {print for _, print in _prints(tokens(starter, names))}
+    starter_prints = _prints_in(starter, names)
 
     def prints(files: Mapping[str, bytes]) -> dict[str, frozenset[int]]:
-        rows = ((name, _prints(tokens(source, names))) for name, source in sorted(files.items()))
-        return {name: frozenset(print for _, print in row) - starter_prints for name, row in rows}
+        rows = ((name, _prints_in(source, names)) for name, source in sorted(files.items()))
+        return {name: row - starter_prints for name, row in rows}
 
     others = prints(known)
     pairs = []
@@ -184,7 +184,7 @@ def _greatest(
     sources: Mapping[str, bytes],
     others: Mapping[str, bytes],
     names: frozenset[str],
-    starter_prints: set[int],
+    starter_prints: frozenset[int],
     most: int,
 ) -> list[Pair]:
     """Return the pairs with the greatest shares, with their common regions."""
@@ -314,6 +314,13 @@ def _public_names(starter: bytes) -> frozenset[str]:
     return frozenset(names)
 
 
+# Each submission of a cohort is compared with the others, then with known sources.
+@lru_cache(maxsize=2_048)
+def _prints_in(source: bytes, names: frozenset[str]) -> frozenset[int]:
+    """Return the fingerprints of a source."""
+    return frozenset(print for _, print in _prints(tokens(source, names)))
+
+
 def _prints(row: Sequence[Token]) -> Iterator[tuple[int, int]]:
     """Yield the position and the fingerprint of every `K` tokens in a row of one function."""
     shapes = [token.shape for token in row]
@@ -348,7 +355,7 @@ def alike_sets(
 
 
 def _regions(
-    left: Sequence[Token], right: Sequence[Token], starter_prints: set[int]
+    left: Sequence[Token], right: Sequence[Token], starter_prints: frozenset[int]
 ) -> tuple[Region, ...]:
     """Return where the rows agree, longest run first from each position of `left`."""
     places: dict[int, list[int]] = defaultdict(list)
