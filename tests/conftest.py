@@ -55,7 +55,7 @@ else:
 
 
 # Those that take longest begin first, so that no process is left with one at the end.
-FIRST = ("test_tool_parsers.py", "test_page.py", "test_benchmarks.py")
+FIRST = ("test_tool_parsers.py", "test_page.py", "test_benchmarks.py", "test_show.py")
 # They share a browser, which takes seconds to start.
 IN_BROWSER = ("tests/server/test_page", "tests/grading/test_html.py", "tests/grading/test_feedback")
 
