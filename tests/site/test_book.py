@@ -365,6 +365,8 @@ def test_the_server_isolates_pages_and_keeps_them_inside(server):
     assert get(server, "/b.mjs")[0].headers["Content-Type"].startswith("text/javascript")
     assert get(server, "/c.wasm")[0].headers["Content-Type"] == "application/wasm"
     assert get(server, "/a")[0].status == 301
+    answer, body = get(server, "/gone")
+    assert (answer.status, b'<a href="/">' in body) == (404, True)
 
 
 def test_the_server_compresses_texts_and_knows_what_has_not_changed(server):

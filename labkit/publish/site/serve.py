@@ -41,10 +41,28 @@ _TYPES = {
 _COMPRESSED = {".css", ".html", ".js", ".json", ".mjs", ".svg", ".txt"}
 
 
+# The browser's own colours are those of the reader's scheme.
+_ERROR = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>%(code)d</title>
+<body style="max-width: 36rem; margin: 15vh auto; padding: 0 1rem; font: 1rem/1.6 system-ui">
+<h1>%(explain)s</h1>
+<p>The <a href="/">first page</a> leads to every lab.</p>
+"""
+
+
 class _Handler(SimpleHTTPRequestHandler):
     """Serves the files of a folder; texts are compressed, as by other hosts."""
 
     protocol_version = "HTTP/1.1"
+    error_message_format = _ERROR
+    responses = {  # noqa: RUF012
+        **SimpleHTTPRequestHandler.responses,
+        HTTPStatus.NOT_FOUND: ("Not Found", "This site has no such page"),
+    }
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, **_TYPES}  # noqa: RUF012
 
     def __init__(self, *args: Any, policy: str, **options: Any) -> None:
