@@ -28,6 +28,11 @@ export function button(text, onclick, properties = {}) {
   return make("button", { type: "button", onclick, ...properties }, text);
 }
 
+/** The nodes of a name that a narrow column may break after each underscore. */
+export function breakable(name) {
+  return name.split(/(?<=_)/).flatMap((part, place) => (place ? [make("wbr"), part] : [part]));
+}
+
 /** `1 test`, `2 tests`. */
 export function count(number, one, many = `${one}s`) {
   return `${number} ${number === 1 ? one : many}`;

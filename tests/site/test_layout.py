@@ -61,6 +61,14 @@ class TestAfterARun:
         for selector in (".cm-words", "#bench .failure h4", "#bench button.main", "#bench .status"):
             failed.until(f"((...arguments) => {{{IN_SIGHT}}})('{selector}')")
 
+    def test_on_a_phone_the_views_are_beside_run(self, failed):
+        views, run = (
+            failed.js("const { top, bottom } = $(arguments[0]).getBoundingClientRect();"
+                      " return (top + bottom) / 2", selector)
+            for selector in ("#bench .views", "#bench button.main")
+        )  # fmt: skip
+        assert abs(views - run) < 3
+
     @SIZES
     def test_run_score_failure_and_the_marked_line_are_in_sight(self, failed, look, width, height):
         look(width, height)
@@ -186,11 +194,17 @@ class TestTaskByTask:
         assert " more characters" in printed
         assert len(printed) < 2500 * printed.count("test_")
 
-    def test_a_line_that_is_too_wide_goes_on_below_its_indentation(self, started, look):
+    def test_on_a_phone_a_line_goes_on_below_its_indentation_and_a_long_state_fits(
+        self, started, look
+    ):
         look(390, 844)
         lefts, first = started.js(LEFTS)
         assert len(lefts) > 2
         assert sum(left < first - 4 for left in lefts) == 1, "only the indentation itself"
+        # As in lab 05.
+        started.js("$('#bench .tasks .status').textContent = 'BLOCKED by task 1'")
+        assert started.js("const e = $('#bench .tasks').parentElement;"
+                          " return e.scrollWidth <= e.clientWidth")  # fmt: skip
         look(1280, 900)
 
     def test_buttons_in_the_text_run_its_tasks_and_show_its_hints(self, started):

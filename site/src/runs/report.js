@@ -1,7 +1,7 @@
 // A run's report as page content: the same data that `make lab` prints in a terminal.
 
 import { partsOf } from "./commands.js";
-import { button, count, make, withCode } from "../dom.js";
+import { breakable, button, count, make, withCode } from "../dom.js";
 
 const SIGNS = { PASS: "✓", FAIL: "✗" };
 /** Labels whose text is prose; all others are code. */
@@ -148,7 +148,7 @@ function failureTitle(failure) {
   return [
     make("span", { className: "sign", "aria-hidden": "true" }, "✗"),
     " ",
-    make("code", "", failure.tests[0]),
+    make("code", "", ...breakable(failure.tests[0])),
     " ",
     make("small", "", `(${worth(failure)})`),
   ];
@@ -189,7 +189,7 @@ function failures(report, acts) {
 function sameReason(failure, others) {
   const points = Math.max(0, failure.points - failure.worth);
   const title = `${others.length} more for the same reason (${count(points, "point")})`;
-  const names = others.map((name) => make("li", "", make("code", "", name)));
+  const names = others.map((name) => make("li", "", make("code", "", ...breakable(name))));
   return make("details", "more", make("summary", "", title), make("ul", "", ...names));
 }
 
@@ -220,12 +220,13 @@ function spoken(text, here, { runTask, showHint, pageOf }) {
 
 function hunted({ tests, enough }) {
   const rows = tests.map(({ test, told, why }) => {
-    const name = make("th", { scope: "row" }, make("code", "", test));
+    const name = make("th", { scope: "row" }, make("code", "", ...breakable(test)));
     return make("tr", "", name, make("td", "", told, why && make("p", "note", why)));
   });
   const caption = make("caption", "", "What your tests do");
-  const table = wide(make("table", "hunted", caption, make("tbody", "", ...rows)), "What your tests do");
-  const names = enough.flatMap((name) => [make("code", "", name), ", "]).slice(0, -1);
+  const body = make("tbody", "", ...rows);
+  const table = rows.length > 0 && wide(make("table", "hunted", caption, body), "What your tests do");
+  const names = enough.flatMap((name) => [make("code", "", ...breakable(name)), ", "]).slice(0, -1);
   const more =
     " are enough here: the others kill nothing more of the published part. Keep them: the grader's" +
     " pool is larger.";

@@ -1,7 +1,7 @@
 // "Show me": the steps of the reader's code in a failing test's smallest case, over the report.
 
 import { Steps } from "../../../labkit/student/steps.js";
-import { button, make } from "../dom.js";
+import { breakable, button, make } from "../dom.js";
 import { linkTo, numberOf, TooLongError } from "./link.js";
 import { recordedCode } from "./recorded_code.js";
 
@@ -82,7 +82,7 @@ export class Show {
   }
 
   #begin(test) {
-    this.#title.textContent = `Show me: ${test}`;
+    this.#title.replaceChildren("Show me: ", ...breakable(test));
     this.#steps = null;
     this.#copy.hidden = true;
     this.box.hidden = false;
