@@ -203,8 +203,10 @@ class TestTaskByTask:
         assert sum(left < first - 4 for left in lefts) == 1, "only the indentation itself"
         # As in lab 05.
         started.js("$('#bench .tasks .status').textContent = 'BLOCKED by task 1'")
-        assert started.js("const e = $('#bench .tasks').parentElement;"
-                          " return e.scrollWidth <= e.clientWidth")  # fmt: skip
+        for size in ((640, 450), (390, 844)):
+            look(*size)
+            assert started.js("const e = $('#bench .tasks').parentElement;"
+                              " return e.scrollWidth <= e.clientWidth")  # fmt: skip
         look(1280, 900)
 
     def test_buttons_in_the_text_run_its_tasks_and_show_its_hints(self, started):
