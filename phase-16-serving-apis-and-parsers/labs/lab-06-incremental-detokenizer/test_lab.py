@@ -225,7 +225,8 @@ def emits_in_drawn(lab, pieces, place, end=""):
     certain, and no more; a flush adds nothing.
     """
     prompt, pieces = pieces[:place], pieces[place:]
-    if undecided(b"".join([*prompt, *pieces])):
+    data = b"".join([*prompt, *pieces])
+    if data.decode(errors="replace").encode() != data:
         return
     new, ids, _ = stream_of(lab, pieces, prompt)
     so_far = itertools.accumulate(pieces, initial=undecided(b"".join(prompt)))
