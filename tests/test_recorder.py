@@ -331,10 +331,19 @@ def test_a_terminal_of_24_lines_shows_where_the_values_differ():
         ("x = [*range(30)]\n    x = []", "… → []"),
         ("x = []\n    x = [*range(30)]", "x: [] → [0, 1, 2, 3, 4, "),
         ("x = 'a' * 40 + 'b'\n    x = 'a' * 40 + 'c'", "x: …aaaaaaaab' → …aaaaaaaac'"),
+        ("x = {1: 'b' * 140}\n    x = {**x, 2: 345}", "bbbbb'} → …bb"),
+        ("x = {1: 'b' * 149}\n    x = {**x, 2: 345}", "bb'} → …bb"),
+        (
+            "def deep(a):\n        b = 0\n" + "        b += a\n" * 20 + "        return b\n"
+            "    x = n + 41\n    return deep(x)",
+            "x: (new) → 42",
+        ),
     ],
 )
-def test_print_has_both_sides_of_a_change_and_all_values(body, shown):
-    """A long value before a change leaves room for the value after it; there is no last line."""
+def test_print_has_both_sides_of_a_change_all_values_and_the_last_steps_of_callers(body, shown):
+    """A long value before a change leaves room for the value after it, and a long function for the
+    lines that made its arguments.
+    """
     source = f"def run(n):\n    {body}\n    return x\n"
     module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
     run = CaseRun((), (Call("run", (1,)),), "")
@@ -355,3 +364,14 @@ def test_events_of_all_calls_are_no_expected_values_of_single_calls(read, is_by_
         expect(getattr(trace, read), expected, trace)
     assert (failure.value.at, failure.value.item) == (1, 1)
     assert (failure.value.by_call is not None) == is_by_call
+
+
+def test_bytes_are_shown_as_the_report_reads_them():
+    """Bytes with a cut middle show less than the values that a test has read from them."""
+    source = "def run(n):\n    return b'x' * 500\n"
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((), (Call("run", (1,)),), "")
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
+    recording = record(case, Facts(0, emitted=["[{'content': 'x'}]"]))
+    words = "line 2: run returns the bytes of [{'content': 'x'}], and the test fails"
+    assert recording.why == words

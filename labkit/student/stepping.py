@@ -22,7 +22,9 @@ _FEWEST_HEADING, _FEWEST_CALLS, _FEWEST_LINES = 3, 2, 5
 # The most values in a window, and in print, which has no last line.
 _MOST_VALUES, _MOST_PRINTED = 10, 40
 # The most characters of a change in the list of steps, and those before it that are equal.
-_MOST_CHANGE, _LEFT_OF_CHANGE, _END_OF_CHANGE = 70, 8, 20
+_MOST_CHANGE, _LEFT_OF_CHANGE = 70, 8
+# The most steps of each waiting function that are printed before the other steps.
+_MOST_OF_CALLER = 3
 
 
 def move(recording: Recording, number: int, key: str) -> int:
@@ -187,8 +189,11 @@ def print_around(console: Console, recording: Recording, before: int, after: int
         return
     first, end = max(0, number - before), min(len(recording.steps), number + after + 1)
     table = _grid()
-    for place in range(first, end):
+    places = [*_of_callers(recording, number, first), *range(first, end)]
+    for earlier, place in zip([places[0], *places], places, strict=False):
         step = recording.steps[place]
+        if place - earlier > 1:
+            table.add_row("  …")
         source = _source_line(recording, step).strip()
         shown = [_change(name, *pair) for name, pair in step.changes.items()]  # fmt: skip
         if step.event != LINE:
@@ -202,17 +207,37 @@ def print_around(console: Console, recording: Recording, before: int, after: int
     console.print(view(recording, number))
 
 
+def _of_callers(recording: Recording, number: int, end: int) -> list[int]:
+    """Return the numbers of the last steps before `end` of each function that waits for the
+    function of a step: they made its arguments.
+    """
+    here = recording.steps[number]
+    depth, left = here.depth, {}
+    places: list[int] = []
+    for place in reversed(range(number)):
+        step = recording.steps[place]
+        if (step.call, step.thread) != (here.call, here.thread):
+            break
+        if step.depth < depth:
+            depth, left[step.frame] = step.depth, _MOST_OF_CALLER
+        if place < end and left.get(step.frame, 0) > 0:
+            left[step.frame] -= 1
+            places.append(place)
+    return places[::-1]
+
+
 def _change(name: str, old: str, new: str) -> str:
     """Return a change in words of a limited length; of long values without their equal start, or,
     if they lack their middle, only the ends.
     """
     old, new = repeatable(old or "(new)"), repeatable(new)
     equal = _equal_start(old, new) - _LEFT_OF_CHANGE
-    if len(f"{name}: {old} → {new}") > _MOST_CHANGE and equal >= _LEFT_OF_CHANGE:
-        if "…" in old and "…" in new:
-            return f"{name}: …{old[-_END_OF_CHANGE:]} → …{new[-_END_OF_CHANGE:]}"
-        old, new = f"…{old[equal:]}", f"…{new[equal:]}"
     room = _MOST_CHANGE - len(f"{name}:  → ")
+    if len(old) + len(new) > room and equal >= _LEFT_OF_CHANGE:
+        if "…" in new:
+            ends = (f"…{text[-(room // 2) + 1 :]}" for text in (old, new))
+            return f"{name}: {' → '.join(ends)}"
+        old, new = f"…{old[equal:]}", f"…{new[equal:]}"
     left = clip(old, max(room // 2, room - len(new)))
     return f"{name}: {left} → {clip(new, room - len(left))}"
 

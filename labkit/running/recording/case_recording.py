@@ -28,6 +28,7 @@ from labkit.running.recording.replay import (
     replay,
     replay_up_to,
 )
+from labkit.running.recording.values import text_of_value
 from labkit.running.reporting.showing import printable, show
 from labkit.running.reporting.trace_table import last_rows
 from labkit.running.result_kind import ResultKind
@@ -245,6 +246,10 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
         wrong = (facts.last, case.last.calls[facts.last])
     opening = at_result(replayed, wrong, facts.message, is_held=facts.is_held, item=facts.item)
     steps = replayed.trace.steps
+    read = "" if facts.last is None else "".join(facts.emitted[facts.last : facts.last + 1])
+    if read and steps:
+        value = text_of_value(steps[-1].result)
+        opening = opening._replace(why=opening.why.replace(value, f"the bytes of {read}"))
     if steps and facts.right != facts.wrong and show(steps[-1].result) == facts.right:
         why = (
             f"{steps[-1].call.name} returns the expected value here, and another value in the "
