@@ -366,12 +366,14 @@ def test_events_of_all_calls_are_no_expected_values_of_single_calls(read, is_by_
     assert (failure.value.by_call is not None) == is_by_call
 
 
-def test_bytes_are_shown_as_the_report_reads_them():
+@pytest.mark.parametrize(
+    ("value", "shown"), [("b'x' * 500", "the bytes of [{'content': 'x'}]"), ("'x'", "'x'")]
+)
+def test_bytes_are_shown_as_the_report_reads_them(value, shown):
     """Bytes with a cut middle show less than the values that a test has read from them."""
-    source = "def run(n):\n    return b'x' * 500\n"
+    source = f"def run(n):\n    return {value}\n"
     module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
     run = CaseRun((), (Call("run", (1,)),), "")
     case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
     recording = record(case, Facts(0, emitted=["[{'content': 'x'}]"]))
-    words = "line 2: run returns the bytes of [{'content': 'x'}], and the test fails"
-    assert recording.why == words
+    assert recording.why == f"line 2: run returns {shown}, and the test fails"

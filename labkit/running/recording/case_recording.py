@@ -247,7 +247,7 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
     opening = at_result(replayed, wrong, facts.message, is_held=facts.is_held, item=facts.item)
     steps = replayed.trace.steps
     read = "" if facts.last is None else "".join(facts.emitted[facts.last : facts.last + 1])
-    if read and steps:
+    if read and steps and type(steps[-1].result) is bytes:
         value = text_of_value(steps[-1].result)
         opening = opening._replace(why=opening.why.replace(value, f"the bytes of {read}"))
     if steps and facts.right != facts.wrong and show(steps[-1].result) == facts.right:
