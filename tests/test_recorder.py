@@ -377,3 +377,22 @@ def test_bytes_are_shown_as_the_report_reads_them(value, shown):
     case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
     recording = record(case, Facts(0, emitted=["[{'content': 'x'}]"]))
     assert recording.why == f"line 2: run returns {shown}, and the test fails"
+
+
+def test_slow_code_opens_at_the_line_that_copies():
+    """The texts of an object in a short list are copied, and the object itself is only taken."""
+    source = """
+class Thing:
+    def __init__(self):
+        self.items = [[""]]
+    def feed(self, text):
+        for n in range(300):
+            last = self.items[-1]
+            self.items[-1] = [last[0] + text + str(n)]
+"""
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((New("Thing"),), (Call("feed", ("a" * 100,)),), "")
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
+    recording = record(case, Facts(is_overdue=True))
+    assert recording.why.startswith("in the last 904 steps, line 8 made values with 4,6")
+    assert recording.steps[recording.opens].line == 8

@@ -15,6 +15,8 @@ from labkit.running.trace import Call
 # So often must the same values return to make a loop endless.
 _FEWEST_RETURNS = 3
 _MOST_NAMES = 4
+# If several lines copied about as much as the line that copied most, the last is shown.
+_NEARLY_ALL = 0.99
 # The attribute that a test reads after each call, if it does not name another.
 _HELD = "held"
 NO_STEPS = "no line of the file ran in this case"
@@ -272,16 +274,18 @@ def at_cost(replay: Replay, kind: str = "cost") -> Opening:
     first, last = _growth(counter)
     if last > 2 * first:
         words.append(f"a call runs {first:,.0f} lines at the start, {last:,.0f} at the end")
-    copied = recorder.copied.most_common(1)
-    if copied and copied[0][1] > 0:
-        place, size = copied[0]
-        words.append(
+    most = max(recorder.copied.values(), default=0)
+    if most:
+        # A line that only reads a value precedes the line that copies the value.
+        nearly = [item for item in recorder.copied.items() if item[1] > _NEARLY_ALL * most]
+        place, size = max(nearly)
+        is_cause = last <= 2 * first and size > 20 * len(steps)
+        line = place if is_cause else line
+        made = (
             f"in the last {len(steps):,} steps, {replay.line_in_words(place)} made values with "
-            f"{size:,} "
-            "characters, bytes or items"
+            f"{size:,} characters, bytes or items"
         )
-        if last <= 2 * first and size > 20 * len(steps):
-            line = place
+        words.insert(0 if is_cause else len(words), made)
     return Opening(kind, "; ".join(words), _last(steps, line) or 0)
 
 

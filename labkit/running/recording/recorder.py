@@ -22,7 +22,13 @@ from unittest import mock
 
 from labkit.running.limits.time_limit import OverdueError
 from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
-from labkit.running.recording.values import attributes_of, size_of, text_of_error, text_of_value
+from labkit.running.recording.values import (
+    attributes_of,
+    size_of,
+    text_of_error,
+    text_of_value,
+    weight_of,
+)
 
 MOST_STEPS = 20_000
 _MOST_VALUES = 40
@@ -227,21 +233,24 @@ class Recorder:
         if event == RETURN and known.step is not None and known.step.event == EXCEPTION:
             # The exception is the last step of this function.
             return
-        sizes: dict[str, int] = {}
-        values = _values(frame, sizes)
+        objects: dict[str, Any] = {}
+        values = _values(frame, objects)
         step = Step(frame.f_lineno, event, frame.f_code.co_name, known.number, known.depth,
                     thread.number, self.call, part=known.part)  # fmt: skip
         if known.values is None or known.step is None:
             step.values = values
+            sizes = {name: size_of(value) for name, value in objects.items()}
         else:
-            before = known.values
+            before, sizes = known.values, known.sizes
             changed = {name: (before.get(name, ""), text) for name, text in values.items()
                        if before.get(name) != text}  # fmt: skip
             known.step.changes.update(changed)
-            self.sizes[known.place].update(
-                (name, (known.sizes.get(name, 0), sizes[name])) for name in changed
+            now = {name: size_of(objects[name]) for name in changed}
+            self.sizes[known.place].update((name, (sizes.get(name, 0), now[name])) for name in now)
+            sizes.update(now)
+            self.copied[known.part, known.step.line] += sum(
+                weight_of(objects[name]) for name in changed
             )
-            self.copied[known.part, known.step.line] += sum(sizes[name] for name in changed)
         error = 0
         if event == EXCEPTION:
             error = id(argument[1])
@@ -274,8 +283,10 @@ class _Output(io.TextIOBase):
         return len(text)
 
 
-def _values(frame: FrameType, sizes: dict[str, int]) -> dict[str, str]:
-    """Return the local values of a function as text, with the attributes of `self`."""
+def _values(frame: FrameType, objects: dict[str, Any]) -> dict[str, str]:
+    """Return the local values of a function as text, with the attributes of `self`; add the values
+    themselves to `objects`.
+    """
     values: dict[str, str] = {}
     for name, value in [*frame.f_locals.items()][:_MOST_VALUES]:
         if name.startswith("."):
@@ -284,5 +295,5 @@ def _values(frame: FrameType, sizes: dict[str, int]) -> dict[str, str]:
         named = {f"self.{key}": item for key, item in own.items()} if own else {name: value}
         for key, item in named.items():
             values[key] = text_of_value(item)
-            sizes[key] = size_of(item)
+            objects[key] = item
     return values

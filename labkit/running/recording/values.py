@@ -17,6 +17,8 @@ from labkit.running.trace import EVENTS, MOST_BITS, written
 MOST_CHARACTERS = 160
 _MOST_ITEMS = 24
 _DEEPEST = 4
+# The most items of a container whose own weight counts.
+_MOST_WEIGHED = 4
 # So much of a text is made before its middle is left out.
 _MOST_READ = 2_000
 _SIZED: dict[type, str] = {
@@ -60,6 +62,21 @@ def size_of(value: Any) -> int:
     """Return the number of characters, bytes or items of a built-in value; 0 for all others."""
     base = _base_of(type(value))
     return int(base.__len__(value)) if base is not None else 0  # type: ignore[attr-defined]
+
+
+def weight_of(value: Any, depth: int = _DEEPEST) -> int:
+    """Return about how many characters, bytes and items a value has: those of an event's fields,
+    and of the items of a short container, count as well.
+    """
+    size = size_of(value)
+    base = _base_of(type(value))
+    inner: Iterable[Any] = ()
+    if depth and _is_among(type(value), EVENTS):
+        inner = attributes_of(value).values()
+    elif depth and base in _BRACKETS and size <= _MOST_WEIGHED:
+        items = [*_items(value, base, size)]
+        inner = [part for pair in items for part in pair] if base is dict else items
+    return size + sum(weight_of(part, depth - 1) for part in inner)
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
