@@ -145,6 +145,13 @@ class Thing:
         return out
 def tidy(items):
     items.sort()
+class Key:
+    def __init__(self, text):
+        self.text = text
+    def __lt__(self, other):
+        return self.text < other.text
+from functools import partial
+Thing.order = staticmethod(partial(sorted, key=Key))
 """
 
 
@@ -162,6 +169,12 @@ def tidy(items):
             "line 27: add sets out to ['a', 'c'], which collect returns",
         ),
         ([("feed", "a"), ("__class__", None)], 1, 17, "no line of the file ran in __class__"),
+        (
+            [("order", "ba"), ("__init__", None)],
+            1,
+            55,
+            "the last step before it is line 55: __lt__",
+        ),
     ],
 )
 def test_opens_where_the_wrong_value_was_made(calls, last, line, why):

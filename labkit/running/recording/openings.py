@@ -110,7 +110,9 @@ def at_result(
     outer = [n for n in own if steps[n].depth == 1]
     # After a call, the test reads the held text.
     called = [n for n in outer if steps[n].function != _HELD]
-    named = [n for n in outer if wrong is not None and steps[n].function == wrong[1].name]
+    earlier = wrong if wrong is not None and last < wrong[0] else None
+    name = "" if wrong is None or earlier is not None else wrong[1].name
+    named = [n for n in outer if steps[n].function == name]
     read = [n for n in own if steps[n].function == _HELD and is_held]
     number = [*own[-1:], *outer[-1:], *called[-1:], *named[-1:], *read[-1:]]
     if not number:
@@ -119,7 +121,6 @@ def at_result(
     step = steps[innermost]
     fails = "the held text after it is wrong" if is_held and not read else "the test fails"
     verb = "yields" if step.event == YIELD else "returns"
-    earlier = wrong if wrong is not None and last < wrong[0] else None
     result = replay.trace.steps[-1].result if replay.trace.steps else None
     if item is not None and type(result) is list and not is_held and earlier is None:
         adding = item_change(replay.recorder, innermost, item)
