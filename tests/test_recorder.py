@@ -138,6 +138,14 @@ class Thing:
         return out
     def ends(self):
         return ["e", "f"]
+    def doubles(self, text):
+        out = []
+        for part in text:
+            out.append(self.double(part))
+        return out
+    def double(self, part):
+        whole = part * 2
+        return whole
     def number(self, n):
         out = []
         out.append(n)
@@ -161,7 +169,7 @@ Thing.order = staticmethod(partial(sorted, key=Key))
         ([("end",), ("feed", "a"), ("reason", None)], 2, 10, "line 10: end sets self.state to"),
         ([("end",), ("feed", "a")], 1, 17, "line 17: inner returns 'aa', which feed returns"),
         ([("join", "a")], 0, 33, "line 33: rest sets last to ['a'], which join returns"),
-        ([("sort", [2, 1])], None, 50, "line 50 of tidy changes items: sort changed"),
+        ([("sort", [2, 1])], None, 58, "line 58 of tidy changes items: sort changed"),
         (
             [("collect", "abcb")],
             0,
@@ -172,8 +180,8 @@ Thing.order = staticmethod(partial(sorted, key=Key))
         (
             [("order", "ba"), ("__init__", None)],
             1,
-            55,
-            "the last step before it is line 55: __lt__",
+            63,
+            "the last step before it is line 63: __lt__",
         ),
     ],
 )
@@ -209,7 +217,8 @@ def test_opens_where_the_wrong_value_was_made(calls, last, line, why):
         ),
         (("gather", "a" * 60), 50, 27, "add adds 'a' to out", "… 26 more"),
         (("gather", "abc"), 9, 40, "gather sets out to", "['a', 'c', 'd']"),
-        (("number", 12), 0, 46, "number adds 12 to out", "[]"),
+        (("doubles", "ab"), 1, 51, "double returns 'bb', the first wrong item", "{}"),
+        (("number", 12), 0, 54, "number adds 12 to out", "[]"),
     ],
 )
 def test_a_list_opens_where_its_first_wrong_item_was_added(call, item, line, why, before):

@@ -31,18 +31,19 @@ def last_change(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
     return max(changes)[1:] if changes else None
 
 
-def item_change(recorder: Recorder, number: int, item: int) -> tuple[int, str] | None:
+def item_change(recorder: Recorder, number: int, item: int, text: str) -> tuple[int, str] | None:
     """Return the step that added an item to a returned list, and the name of the list there.
 
     The step is of the same call and in the innermost function. If its line added the items of
-    another list that a function had returned, it is the step in that function; the name is "" if
-    that is a return. None if no list with a name began as the returned list does and grew by the
-    item.
+    another list that a function had returned, or the value of a function, it is the step in that
+    function; the name is "" if that is a return. None if no list with a name began as the returned
+    list does and grew by the item.
 
     Args:
         recorder: the recorder of the case.
         number: the number of the step that returns.
         item: the index of the item.
+        text: the item.
     """
     steps = recorder.steps
     if not _is_list(steps[number]):
@@ -58,10 +59,12 @@ def item_change(recorder: Recorder, number: int, item: int) -> tuple[int, str] |
         return None
     _, adder, name, before = max(changes)
     inner = _returned_within(steps, adder)
-    if inner is None or not _is_list(steps[inner]):
+    if inner is None:
         return adder, name
-    deeper = item_change(recorder, inner, item - before)
-    if deeper is None and _is_end(steps[inner].value, steps[adder].changes[name][1]):
+    value, end = steps[inner].value, steps[adder].changes[name][1]
+    is_item = (before, value) == (item, text)
+    deeper = None if is_item else item_change(recorder, inner, item - before, text)
+    if deeper is None and (is_item or _is_end(value, end)):
         deeper = inner, ""
     return deeper or (adder, name)
 
@@ -93,7 +96,7 @@ def _is_start(text: str, whole: str) -> bool:
 
 def _is_end(text: str, whole: str) -> bool:
     """Return whether a list ends as another does, both of which are shown in full."""
-    is_in_full = _LEFT_OUT not in text and _LEFT_OUT not in whole
+    is_in_full = text.startswith("[") and _LEFT_OUT not in text and _LEFT_OUT not in whole
     return is_in_full and (whole == text or whole.endswith(f" {text[1:]}"))
 
 

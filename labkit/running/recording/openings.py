@@ -123,10 +123,10 @@ def at_result(
     verb = "yields" if step.event == YIELD else "returns"
     result = replay.trace.steps[-1].result if replay.trace.steps else None
     if item is not None and type(result) is list and not is_held and earlier is None:
-        adding = item_change(replay.recorder, innermost, item)
-        if adding is not None and item < len(result):
+        text = text_of_value(result[item]) if item < len(result) else ""
+        adding = item_change(replay.recorder, innermost, item, text)
+        if adding is not None and text:
             adder, name = adding
-            text = text_of_value(result[item])
             does = f"adds {text} to {name}" if name else f"returns {text}"
             why = (
                 f"{_line(replay, steps[adder])}: {steps[adder].function} {does}, the first wrong "
