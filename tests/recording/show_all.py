@@ -78,18 +78,21 @@ def main() -> int:
         parser.error(f"there is no lab {min(unknown)}; there are {', '.join(labs)}")
     if options.first is not None and options.first < 1:
         parser.error(f"--first is {options.first}, but must be at least 1")
-    count, faults = 0, []
+    total, all_faults = 0, []
     with TemporaryDirectory(prefix="recordings-") as name:
         scratch = Path(name)
         for number in options.labs or labs:
+            count, faults = 0, []
             for title, implementation in implementations(labs[number], scratch, options.first):
                 fault, words = outcome(labs[number], implementation, scratch)
                 count += 1
                 if options.list:
                     print(f"{number} {title}: {fault or words}", flush=True)
                 faults += [f"{number} {title}: {fault}"] if fault else []
-    print(f"{count} recordings, {len(faults)} faults", *faults, sep="\n  ")
-    return int(bool(faults))
+            print(f"lab {number}: {count} recordings", *faults, sep="\n  ", flush=True)
+            total, all_faults = total + count, all_faults + faults
+    print(f"{total} recordings, {len(all_faults)} faults")
+    return int(bool(all_faults))
 
 
 if __name__ == "__main__":
