@@ -55,8 +55,7 @@ def expect(
     failure = Failure(expected_text, actual_text, call, trace, place.reason, at=at)
     failure.item = place.item if at == place.at else None
     if trace is not None and type(expected) is list and len(expected) == len(trace.steps):
-        values = ([step.result for step in trace.steps], [step.held for step in trace.steps])
-        failure.by_call = expected if actual in values else None
+        failure.by_call = expected if place.is_by_call else None
     raise failure
 
 

@@ -19,8 +19,8 @@ from labkit.running.recording.values import MOST_CHARACTERS, text_of_value
 from labkit.running.source import load_source
 from labkit.running.trace import Call, Failure, New, Step, Trace
 from labkit.student.stepping import print_around, screen_of, view
-from labkit.testing import expect
-from mini_vllm.text.events import CallEnd
+from labkit.testing import expect, joined
+from mini_vllm.text.events import CallEnd, TextDelta
 
 
 def recorded(body):
@@ -376,16 +376,23 @@ def test_print_has_both_sides_of_a_change_all_values_and_the_last_steps_of_calle
     assert shown in console.file.getvalue()
 
 
-@pytest.mark.parametrize(("read", "is_by_call"), [("outputs", True), ("events", False)])
-def test_events_of_all_calls_are_no_expected_values_of_single_calls(read, is_by_call):
-    """With as many events as calls, a table would show an event beside each call."""
-    steps = [Step(Call("feed", ("a",)), []), Step(Call("feed", ("b",)), [CallEnd(0), CallEnd(1)])]
-    trace = Trace((), steps)
-    expected = {"outputs": [[], [CallEnd(0)]], "events": [CallEnd(0), CallEnd(2)]}[read]
-    with pytest.raises(Failure) as failure:
-        expect(getattr(trace, read), expected, trace)
-    assert (failure.value.at, failure.value.item) == (1, 1)
-    assert (failure.value.by_call is not None) == is_by_call
+def test_events_of_all_calls_are_no_expected_values_of_single_calls():
+    """With as many events as calls, a table would show an event beside each call. Texts of one call
+    may be joined.
+    """
+    results = [[], [TextDelta("a"), TextDelta("b"), CallEnd(0), CallEnd(1)]]
+    trace = Trace((), [Step(Call("feed", (n,)), result) for n, result in enumerate(results)])
+    texts = [TextDelta("ab"), CallEnd(0)]
+    for actual, expected, is_by_call in (
+        (trace.outputs, [[], [*results[1][:3], CallEnd(2)]], True),
+        ([[], joined(results[1])], [[], [*texts, CallEnd(2)]], True),
+        (trace.events, [*texts, CallEnd(2)], False),
+        (trace.events[:2], [TextDelta("ab"), CallEnd(2)], False),
+    ):
+        with pytest.raises(Failure) as failure:
+            expect(actual, expected, trace)
+        assert (failure.value.at, failure.value.item) == (1, 2 if actual == trace.events[:2] else 3)
+        assert (failure.value.by_call is not None) == is_by_call
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from labkit.running.reporting.showing import first_difference
-from labkit.running.trace import Trace, a_type, pieces_of
+from labkit.running.trace import Trace, a_type, joined, pieces_of
 
 
 class Place(NamedTuple):
@@ -14,11 +14,14 @@ class Place(NamedTuple):
         reason: the fault in words if a type is wrong; else "".
         item: the index of the first wrong item in the list that the step returned; None if the
             step returned no list, or one without a wrong item.
+        is_by_call: whether the compared value has one item for each call: its result, in which
+            adjacent texts may be joined, or the held text after it.
     """
 
     at: int | None = None
     reason: str = ""
     item: int | None = None
+    is_by_call: bool = False
 
 
 def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
@@ -36,15 +39,15 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
     if type(actual) is type(expected) is list:
         results = [step.result for step in run.steps[: len(actual)]]
         held = [step.held for step in run.steps[: len(actual)]]
-        if actual and actual in (results, held):
+        as_joined = [joined(result) if _is_list(result) else result for result in results]
+        is_result = actual in (results, as_joined)
+        if actual and (is_result or actual == held):
             at = min(first_difference(actual, expected), len(actual) - 1)
-            call = run.steps[at].call
+            call, right = run.steps[at].call, expected[at] if at < len(expected) else None
             returned = f"{call.name} returned" if call.args is not None else ""
-            subject = returned if actual == results else "`held` is"
-            item = expected[at] if at < len(expected) else None
-            is_result = actual == results
-            wrong = _wrong_item(actual[at], item) if is_result else None
-            return Place(at, _wrong_type(subject, actual[at], item), wrong)
+            subject = returned if is_result else "`held` is"
+            item = _wrong_item(results[at], right) if is_result else None
+            return Place(at, _wrong_type(subject, actual[at], right), item, is_by_call=True)
     read = _last_read(what, run) if what else None
     # A value with a name may be the text of all calls as well; an empty one says nothing.
     is_of_calls = read is None and (actual or not what)
@@ -72,8 +75,8 @@ def _wrong_item(actual: Any, expected: Any) -> int | None:
     """Return the index of the first item of a list that differs; None if there is none."""
     if not (_is_list(actual) and _is_list(expected)):
         return None
-    at = first_difference(actual, expected)
-    return at if at < len(actual) else None
+    items = [item for item, event in enumerate(actual) for _ in pieces_of(event)]
+    return [*items, None][first_difference(_pieces(actual), _pieces(expected))]
 
 
 def _is_list(value: Any) -> bool:
