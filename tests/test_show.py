@@ -169,6 +169,17 @@ def test_refuses_an_unknown_case(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_says_that_slow_code_takes_time(is_terminal, monkeypatch, capsys):
+    """Code that is too slow runs up to its limits, three times."""
+    monkeypatch.setattr("labkit.student.show.record_apart", lambda *_: (1, "nothing"))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    assert main(["show", "--lab", "03"]) == 1
+    said = capsys.readouterr()
+    assert said.out == "nothing\n"
+    assert ("lab-03: running the tests up to" in said.err) == is_terminal
+
+
 def test_refuses_an_unknown_implementation():
     """A value that `LAB_IMPL` may not have is a usage error, as for `make lab`."""
     done = subprocess.run(

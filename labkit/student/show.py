@@ -35,6 +35,7 @@ Without a terminal, the steps before that step are printed.
   make show N=03 ARGS='--test test_x'       the failure of one test
   make show N=03 ARGS='--html steps.html'   a page with the steps, to open in a browser
 """
+_WAIT = "running the tests up to the first failure. Slow code may take a minute; Ctrl+C stops it."
 _WIDTH = 100
 # The steps that are printed around the opening step, without a terminal.
 _BEFORE, _AFTER = 12, 2
@@ -69,7 +70,10 @@ def run(args: argparse.Namespace, root: Path) -> int:
         UsageError: the lab has no such task or test, or is a hunt.
     """
     lab = lab_or_next(args.lab, root)
-    recording = record_apart(lab, root, args.impl, _options(lab, args), args.test, _why_not)
+    options = _options(lab, args)
+    if sys.stderr.isatty():
+        print(f"{lab.label}: {_WAIT}", file=sys.stderr, flush=True)
+    recording = record_apart(lab, root, args.impl, options, args.test, _why_not)
     if not isinstance(recording, Recording):
         code, words = recording
         # pytest itself prints a usage error.
