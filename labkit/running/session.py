@@ -19,6 +19,7 @@ from labkit.running.hunting.asserts import with_values
 from labkit.running.hunting.here import Here
 from labkit.running.hunting.progress import CountedRuns
 from labkit.running.hunting.rules import Run, hunt
+from labkit.running.hunting.verdict import FUSE, PAGE_FUSE
 from labkit.running.lab_impl import Implementation, choose, lab_impl, load, short_hash
 from labkit.running.remote.apart import Apart
 from labkit.running.score import LabRun, Result
@@ -166,13 +167,9 @@ class LabsOfSession:
                     run.lab.given,
                     with_values,
                 )
-                run.hunted = hunt(
-                    source,
-                    run.lab.pool,
-                    most,
-                    Here(load_tests, after_run=self._after_run),
-                    self._seed,
-                )
+                fuse = FUSE if platform.page() is None else PAGE_FUSE
+                runs_here = Here(load_tests, fuse, self._after_run)
+                run.hunted = hunt(source, run.lab.pool, most, runs_here, self._seed)
             else:
                 shown = run.implementation.filename
                 # Nothing that the tests can compute tells them the order of their runs.

@@ -39,6 +39,11 @@ def test_without_shared_memory_the_worker_is_ended(hurried):
         assert python.run("03", REFERENCES["03"])["result"]["score"] == 100
 
 
+def test_a_test_of_a_hunt_that_does_not_end_is_void_soon(python):
+    told = python.run("12", "def test_lab03_loops(make):\n    while True:\n        pass\n")
+    assert "had used their 9 s of processor time" in str(told["result"])
+
+
 NESTS = {
     "itself": "return utf8_expected_len(first_byte)",
     "by C": "return max([first_byte], key=utf8_expected_len)",

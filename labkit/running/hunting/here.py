@@ -7,6 +7,7 @@ from typing import Any
 
 from labkit.course.hunt import Code, Target
 from labkit.errors import LoadFailure
+from labkit.running import platform
 from labkit.running.drive import as_plain, perform
 from labkit.running.hunting.memory import forgetting
 from labkit.running.hunting.private_names import check_public
@@ -21,7 +22,6 @@ from labkit.running.hunting.verdict import (
 )
 from labkit.running.hunting.work import WORK, TooMuchWork
 from labkit.running.limits.time_limit import OverdueError, time_limit
-from labkit.running.platform import processor_time
 from labkit.running.source import load_source
 
 _LEAST_SECONDS = 0.01
@@ -128,12 +128,12 @@ class Here:
         verdicts: dict[str, Verdict] = {}
         own, program, left = self._load(), code.metered_program(), self._fuse
         for test in tests:
-            begin = processor_time()
+            begin = platform.processor_time()
             name = f"pool.{code.name}"
             module = load_source(program, code.name, code.name, name, code.imports)
             there = {MAKE: partial(Make, code.target, module), test: vars(own)[test]}
             verdict = self._run(test, there, max(left, _LEAST_SECONDS))
-            seconds = processor_time() - begin
+            seconds = platform.processor_time() - begin
             left -= seconds
             verdicts[test] = replace(
                 verdict, seconds=seconds, steps=self._counts[0], allowed=self._counts[1]
@@ -148,7 +148,7 @@ class Here:
                 trace = perform(there.__getitem__, plan(test), [], "")
                 counts = WORK.totals
         except OverdueError:
-            return fuse_blown(self._fuse)
+            return fuse_blown(self._fuse * platform.SLOWER)
         except (KeyboardInterrupt, LoadFailure):
             raise
         except BaseException as error:
