@@ -146,6 +146,15 @@ class Thing:
     def double(self, part):
         whole = part * 2
         return whole
+    def frames(self, text):
+        out = []
+        for part in text:
+            out += self.end_line(part)
+        return out
+    def end_line(self, part):
+        values = [part]
+        event = "".join(values)
+        return [event]
     def number(self, n):
         out = []
         out.append(n)
@@ -169,7 +178,7 @@ Thing.order = staticmethod(partial(sorted, key=Key))
         ([("end",), ("feed", "a"), ("reason", None)], 2, 10, "line 10: end sets self.state to"),
         ([("end",), ("feed", "a")], 1, 17, "line 17: inner returns 'aa', which feed returns"),
         ([("join", "a")], 0, 33, "line 33: rest sets last to ['a'], which join returns"),
-        ([("sort", [2, 1])], None, 58, "line 58 of tidy changes items: sort changed"),
+        ([("sort", [2, 1])], None, 67, "line 67 of tidy changes items: sort changed"),
         (
             [("collect", "abcb")],
             0,
@@ -180,8 +189,8 @@ Thing.order = staticmethod(partial(sorted, key=Key))
         (
             [("order", "ba"), ("__init__", None)],
             1,
-            63,
-            "the last step before it is line 63: __lt__",
+            72,
+            "the last step before it is line 72: __lt__",
         ),
     ],
 )
@@ -212,13 +221,14 @@ def test_opens_where_the_wrong_value_was_made(calls, last, line, why):
             ("gather", "abc"),
             4,
             43,
-            "ends returns 'f', the first wrong item of the list that gather",
+            "ends returns ['e', 'f'], with the first wrong item of the list that gather",
             "{}",
         ),
         (("gather", "a" * 60), 50, 27, "add adds 'a' to out", "… 26 more"),
         (("gather", "abc"), 9, 40, "gather sets out to", "['a', 'c', 'd']"),
         (("doubles", "ab"), 1, 51, "double returns 'bb', the first wrong item", "{}"),
-        (("number", 12), 0, 54, "number adds 12 to out", "[]"),
+        (("frames", "aa"), 1, 60, "end_line returns ['a'], with the first wrong item", "{}"),
+        (("number", 12), 0, 63, "number adds 12 to out", "[]"),
     ],
 )
 def test_a_list_opens_where_its_first_wrong_item_was_added(call, item, line, why, before):
@@ -396,7 +406,8 @@ def test_events_of_all_calls_are_no_expected_values_of_single_calls():
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [("b'x' * 500", "the bytes of [{'content': 'x'}]"), ("'x'", "'x'")]
+    ("value", "shown"),
+    [("b'x' * 500", "the bytes of [{'content': 'x'}]"), ("'x'", "'x'"), ("b''", "b''")],
 )
 def test_bytes_are_shown_as_the_report_reads_them(value, shown):
     """Bytes with a cut middle show less than the values that a test has read from them."""

@@ -249,7 +249,8 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
     read = "" if facts.last is None else "".join(facts.emitted[facts.last : facts.last + 1])
     if read and steps and type(steps[-1].result) is bytes:
         value = text_of_value(steps[-1].result)
-        opening = opening._replace(why=opening.why.replace(value, f"the bytes of {read}"))
+        if "…" in value:
+            opening = opening._replace(why=opening.why.replace(value, f"the bytes of {read}"))
     if steps and facts.right != facts.wrong and show(steps[-1].result) == facts.right:
         why = (
             f"{steps[-1].call.name} returns the expected value here, and another value in the "

@@ -31,7 +31,9 @@ def last_change(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
     return max(changes)[1:] if changes else None
 
 
-def item_change(recorder: Recorder, number: int, item: int, text: str) -> tuple[int, str] | None:
+def item_change(
+    recorder: Recorder, number: int, item: int, text: str, first: int = 0
+) -> tuple[int, str] | None:
     """Return the step that added an item to a returned list, and the name of the list there.
 
     The step is of the same call and in the innermost function. If its line added the items of
@@ -44,26 +46,37 @@ def item_change(recorder: Recorder, number: int, item: int, text: str) -> tuple[
         number: the number of the step that returns.
         item: the index of the item.
         text: the item.
+        first: the number of the first step to look at.
     """
-    steps = recorder.steps
+    steps, sizes = recorder.steps, recorder.sizes
     if not _is_list(steps[number]):
         return None
-    value = steps[number].value
+    value, identity = steps[number].value, sizes[number].get("", (0, 0, 0))[2]
+    places = [n for n in _before(steps, number) if n >= first]
+    names = {
+        (steps[n].frame, name)
+        for n in places for name, change in sizes[n].items() if change[2] == identity
+    }  # fmt: skip
     changes = [
-        (steps[n].depth, n, name, before)
-        for n in _before(steps, number)
-        for name, (before, after) in recorder.sizes[n].items()
-        if before <= item < after and _is_start(steps[n].changes[name][1], value)
+        ((steps[n].frame, name) in names, steps[n].depth, n, name, before)
+        for n in places
+        for name, (before, after, _) in sizes[n].items()
+        if name and before <= item < after and _is_start(steps[n].changes[name][1], value)
     ]
     if not changes:
         return None
-    _, adder, name, before = max(changes)
+    is_same, _, adder, name, before = max(changes)
+    if first and not is_same:
+        # A list of a part of the items may be any list.
+        return None
     inner = _returned_within(steps, adder)
     if inner is None:
         return adder, name
     value, end = steps[inner].value, steps[adder].changes[name][1]
     is_item = (before, value) == (item, text)
-    deeper = None if is_item else item_change(recorder, inner, item - before, text)
+    deeper = None
+    if not is_item:
+        deeper = item_change(recorder, inner, item - before, text, adder + 1)
     if deeper is None and (is_item or _is_end(value, end)):
         deeper = inner, ""
     return deeper or (adder, name)

@@ -127,9 +127,11 @@ def at_result(
         adding = item_change(replay.recorder, innermost, item, text)
         if adding is not None and text:
             adder, name = adding
-            does = f"adds {text} to {name}" if name else f"returns {text}"
+            value = steps[adder].value
+            does = f"adds {text} to {name}," if name else f"returns {value},"
+            does += "" if name or value == text else " with"
             why = (
-                f"{_line(replay, steps[adder])}: {steps[adder].function} {does}, the first wrong "
+                f"{_line(replay, steps[adder])}: {steps[adder].function} {does} the first wrong "
                 f"item of the list that {step.function} {verb}, and {fails}"
             )
             return Opening("difference", why, adder, (innermost,))

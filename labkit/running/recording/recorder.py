@@ -96,7 +96,8 @@ class Recorder:
             recorded steps; by line as in `lines`.
         steps: the recorded steps.
         errors: the identity of the exception of each step, 0 for none.
-        sizes: the sizes of the values that changed in each step, by name: before and after.
+        sizes: the sizes of the values that changed in each step, by name: before and after, and the
+            identity of the value after; a returned value has the name "".
         is_over: whether a limit ended the recording.
     """
 
@@ -124,7 +125,7 @@ class Recorder:
         self.copied: Counter[Place] = Counter()
         self.steps: list[Step] = []
         self.errors: list[int] = []
-        self.sizes: list[dict[str, tuple[int, int]]] = []
+        self.sizes: list[dict[str, tuple[int, int, int]]] = []
         self.is_over = False
         self._threads: dict[int, _Thread] = {}
         self._frames: dict[int, _Frame] = {}
@@ -246,7 +247,9 @@ class Recorder:
                        if before.get(name) != text}  # fmt: skip
             known.step.changes.update(changed)
             now = {name: size_of(objects[name]) for name in changed}
-            self.sizes[known.place].update((name, (sizes.get(name, 0), now[name])) for name in now)
+            self.sizes[known.place].update(
+                (name, (sizes.get(name, 0), size, id(objects[name]))) for name, size in now.items()
+            )
             sizes.update(now)
             self.copied[known.part, known.step.line] += sum(
                 weight_of(objects[name]) for name in changed
@@ -260,7 +263,7 @@ class Recorder:
             step.value = text_of_value(argument)
         known.values, known.step, known.sizes, known.place = values, step, sizes, len(self.steps)
         self.steps.append(step)
-        self.sizes.append({})
+        self.sizes.append({"": (0, size_of(argument), id(argument))} if event == RETURN else {})
         self.errors.append(error)
 
 
