@@ -74,7 +74,7 @@ def _secrets(lab: Lab, labs: list[Lab]) -> dict[_Key, str]:
 
 @lru_cache(maxsize=512)
 def _runs_of_lab(text: str) -> tuple[Run, ...]:
-    """Return the runs of a text of a lab: a site and an edition are searched for the same ones."""
+    """Return the runs of a text of a lab: a site and an edition are searched for the same runs."""
     return tuple(runs(text))
 
 
