@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from labkit.browser.labs import labs_data
 from labkit.cli import main
 from labkit.course.lab import TEXT_PATH, find_labs, pick_lab
 from labkit.errors import LabkitError, UsageError
@@ -26,6 +27,7 @@ from labkit.gates.text.readmes import readmes_are_true
 from labkit.publish import edition_code, student_edition
 from labkit.publish.packing import write_folder
 from labkit.publish.site import frontend
+from labkit.publish.site.archive import make_archive
 from labkit.publish.site.command import build
 from labkit.publish.withheld import check_withheld
 from labkit.serving import serve
@@ -252,6 +254,13 @@ def test_starters_are_as_they_were_written_and_the_known_bugs_are_not_there(pris
         assert lab.test_file.read_bytes() == mine.test_file.read_bytes()
         assert lab.bugs == ()
     assert not [*pristine.rglob("KILL_MATRIX.md"), *pristine.rglob("bugs.toml")]
+
+
+def test_its_archive_for_a_page_has_neither_references_nor_bugs(pristine):
+    names = {name.rpartition("/")[2] for name in make_archive(pristine, ROOT)}
+    assert names.isdisjoint({"solution.py", "bugs.toml"})
+    assert {"test_lab.py", "starter.py", "mistakes.py"} <= names
+    assert not any(lab["has_solution"] for lab in labs_data(pristine))
 
 
 def test_its_documents_are_true(pristine):

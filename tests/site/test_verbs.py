@@ -23,7 +23,6 @@ from labkit.publish.packing import write_folder, write_zip
 from labkit.publish.site.archive import make_archive, make_packages
 from labkit.publish.site.bench import write_archives
 from labkit.publish.site.checks import folder_bytes
-from labkit.publish.student_edition import make_edition
 from labkit.running.source import MOST_SOURCE_BYTES
 from labkit.serving.plugin_file import make_plugin
 
@@ -87,14 +86,6 @@ def test_what_a_boot_imports_is_compiled(archives):
     for name, module in modules.items():
         with zipfile.ZipFile(archives / name) as archive:
             assert module in archive.namelist()
-
-
-def test_a_student_editions_archive_has_neither_references_nor_bugs(tmp_path):
-    write_folder(tmp_path, make_edition(ROOT))
-    names = {name.rpartition("/")[2] for name in make_archive(tmp_path, ROOT)}
-    assert names.isdisjoint({"solution.py", "bugs.toml"})
-    assert {"test_lab.py", "starter.py", "mistakes.py"} <= names
-    assert not any(lab["has_solution"] for lab in labs_data(tmp_path))
 
 
 def test_an_archive_has_the_fresh_starter_whatever_stands_in_the_repository():
