@@ -1,6 +1,7 @@
 """The recorder on programs with odd values: it shows them, runs none of their code, and ends."""
 
 import io
+import multiprocessing
 import os
 import random
 from collections import deque
@@ -11,6 +12,8 @@ from odd_values import HEAD, ODD
 from rich.cells import cell_len
 from rich.console import Console
 
+from labkit.running import platform
+from labkit.running.recording.apart import _send
 from labkit.running.recording.case_recording import Facts, record
 from labkit.running.recording.recorder import MOST_STEPS
 from labkit.running.recording.replay import Case, replay
@@ -436,3 +439,19 @@ class Thing:
     recording = record(case, Facts(is_overdue=True))
     assert recording.why.startswith("in the last 904 steps, line 8 made values with 4,6")
     assert recording.steps[recording.opens].line == 8
+
+
+@pytest.mark.skipif(not platform.can_fork(), reason="the recording is made in this process")
+def test_a_process_whose_recording_nobody_reads_ends():
+    """A killed `make show` would leave it behind."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    large = lambda *_: (1, "x" * 1_000_000)  # noqa: E731
+    process = context.Process(target=_send, args=(receiver, sender, large, [], None, None))
+    process.start()
+    receiver.close()
+    sender.close()
+    process.join(60)
+    code = process.exitcode
+    process.kill()
+    assert code == 1

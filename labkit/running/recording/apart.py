@@ -118,7 +118,8 @@ def _in_process(
     """Return the outcome in a process; None if it gave none, with how it ended, as a verb."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(sender, outcome, place, stop, end), daemon=True)
+    args = (receiver, sender, outcome, place, stop, end)
+    process = context.Process(target=_send, args=args, daemon=True)
     sys.stdout.flush()
     with _left_to(process):
         process.start()
@@ -134,10 +135,17 @@ def _in_process(
 
 
 def _send(
-    sender: Connection, outcome: Callable[..., Outcome], place: Any, stop: Any, end: Any
+    receiver: Connection,
+    sender: Connection,
+    outcome: Callable[..., Outcome],
+    place: Any,
+    stop: Any,
+    end: Any,
 ) -> None:
     """Send the outcome; this is all that the process does."""
     here = os.getpid()
+    # If the other process is killed, a pipe with a reader in this one would block it for ever.
+    receiver.close()
 
     def leave(result: Outcome) -> NoReturn:
         sender.send(result)
@@ -148,6 +156,8 @@ def _send(
         sender.send(outcome(place, stop, end, leave))
     except KeyboardInterrupt:
         os._exit(128 + signal.SIGINT)
+    except BrokenPipeError:
+        os._exit(1)
     finally:
         if os.getpid() != here:
             # The code under test has forked.
