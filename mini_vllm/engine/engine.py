@@ -38,10 +38,12 @@ from mini_vllm.engine.text_path_factory import TextPathFactory
 from mini_vllm.tokenizer.adapter import as_tokenizer
 from mini_vllm.tokenizer.protocols import Tokenizer
 
-# How many chunks may be pending for the loop of their readers, in all or for each reader: waking
+# How many chunks may be pending for the loop of their readers, for each reader or in all. Waking
 # the loop for every chunk would cost more than the chunk, and one reader's chunks go out together.
-_MOST_AHEAD = 128
 _MOST_AHEAD_EACH = 4
+_MOST_AHEAD = 256
+# A channel joins chunks if twice as many are pending.
+_MOST_AHEAD_ALONE = 128
 
 
 class EngineState(Enum):
@@ -294,7 +296,8 @@ class Engine:
             seconds: the longest wait for each loop.
         """
         slots = self._scheduler.slots
-        most_ahead = max(_MOST_AHEAD, _MOST_AHEAD_EACH * len(slots))
+        count = len(slots)
+        most_ahead = max(_MOST_AHEAD_EACH * count, min(_MOST_AHEAD, _MOST_AHEAD_ALONE * count))
         if self._core.has_begun:
             # The first text of an answer is sent before more text is made.
             most_ahead = 1

@@ -21,6 +21,7 @@ async def test_a_quick_model_does_not_run_away_from_its_readers(reads, monkeypat
     monkeypatch.setattr(thread, "_READERS_SECONDS", LONG)
     # As far as without waiting a thread gets in its time slice, it may get with more.
     monkeypatch.setattr(engine_module, "_MOST_AHEAD_EACH", 1)
+    monkeypatch.setattr(engine_module, "_MOST_AHEAD", 1)
     slots, turn, noted, chunks, most = 200, 0, 0, 0, 0
 
     def note():

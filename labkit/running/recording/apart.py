@@ -144,7 +144,7 @@ def _send(
 ) -> None:
     """Send the outcome; this is all that the process does."""
     here = os.getpid()
-    # If the other process is killed, a pipe with a reader in this one would block it for ever.
+    # If the other process is killed, a pipe with a reader in this one would block this one forever.
     receiver.close()
 
     def leave(result: Outcome) -> NoReturn:
