@@ -14,8 +14,9 @@ from labkit.course.lab import ROOT
 from labkit.errors import LoadFailure
 from labkit.running.source import check_imports
 
-# Those that end at a limit, and what it is: what cannot be interrupted is waited for longest.
-LIMITS = {"loop at import": 0.3, "loop": 0.3, "deaf loop": 0.1}
+# Those that end at a limit, and what it is: what cannot be interrupted is waited for longest. A
+# loop is seen by the time of its call, or by that of its test where the machine is slow.
+LIMITS = {"loop at import": 0.3, "loop": 1, "deaf loop": 0.1}
 
 EDITS = {
     "syntax": ("def feed(self, text: str) -> str:", "def feed(self, text: str -> str:"),
@@ -167,7 +168,7 @@ def test_bugs_and_paths_need_a_single_lab(run_pytest, tiny, tiny_lab):
         ("loop at import", "was still running at line"),
         ("solution", "imports 'solution': a lab's code may import only the standard library"),
         ("importlib", "imports 'mini_vllm.tokenizer'"),
-        ("loop", "the test did not end within its time limit; it was at line"),
+        ("loop", "; it was at line"),
         ("deaf loop", "could not be interrupted"),
         ("os._exit", "Python ended during test_pairs, before the report"),
         ("crash in C", "Python crashed during test_pairs, at line 17 of starter.py: segmentation"),
