@@ -70,6 +70,41 @@ def test_keeps_the_last_steps():
     assert max(replayed.counter.lines.values()) > 21_000
 
 
+def test_the_calls_before_the_last_steps_run_without_the_recorder():
+    """They are as fast as in the test. What began in them goes on in the steps."""
+    source = """
+import sys
+TRACED = []
+def numbers():
+    n = 0
+    while True:
+        n += 1
+        yield n
+NUMBERS = numbers()
+def run(n):
+    TRACED.append(sys.gettrace() is not None)
+    for _ in range(10):
+        pass
+    return next(NUMBERS)
+"""
+    modules = []
+
+    def code():
+        module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+        modules.append(module)
+        return vars(module).__getitem__
+
+    calls = tuple(Call("run", (n,)) for n in range(2_000))
+    replayed = replay(Case(code, ["odd.py"], [CaseRun((), calls, "")]), None)
+    steps = replayed.recorder.steps
+    first, second = (module.TRACED for module in modules)
+    assert all(first)
+    assert second == [False] * steps[0].call + [True] * (2_000 - steps[0].call)
+    assert len(steps) == MOST_STEPS < replayed.counter.total
+    assert (steps[-1].value, steps[-1].call) == ("2000", 1_999)
+    assert next(step for step in steps if step.function == "numbers").values["n"] > "1"
+
+
 def test_values_are_copies():
     """A value that changes later keeps its text in earlier steps."""
     replayed, _ = recorded("x = [1]\n    x.append(2)\n    x.clear()")
@@ -298,7 +333,7 @@ def test_a_reader_who_stops_a_recording_keeps_its_steps():
     run = CaseRun((), (Call("run", (1,)),), "")
     recording = record(Case(lambda: vars(module).__getitem__, ["odd.py"], [run]), Facts())
     assert recording.why.startswith("stopped by Ctrl+C, so that the end is missing; line ")
-    assert len(recording.steps) == MOST_STEPS
+    assert len(recording.steps) == 2_000
     assert recording.steps[recording.opens].function == "run"
 
 

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -86,9 +86,12 @@ class Recorder:
         place: another process may read where the recorder is: item 0 is the number of events so
             far, item 1 is 1 while the recorder ends the code.
         at_end: called instead of ending the code if a limit is reached.
+        starts: the number of events at the start of each call, if an earlier run has counted them.
+            Then the calls before the first step run without the recorder.
 
     Attributes:
-        call: the number of the test's call, set by the caller.
+        call: the number of the test's call.
+        starts: the number of events at the start of each call.
         total: the number of events: lines, returns and exceptions.
         lines: how often each line ran, by the number of its file and its own.
         by_call: how many lines ran, by call.
@@ -110,6 +113,7 @@ class Recorder:
         keep: int = MOST_STEPS,
         place: MutableSequence[int] | None = None,
         at_end: Callable[[], None] | None = None,
+        starts: Mapping[int, int] | None = None,
     ) -> None:
         self._parts = {name: number for number, name in enumerate(filenames)}
         self._keep_steps = keep
@@ -118,7 +122,10 @@ class Recorder:
         self._place = [0, 0] if place is None else place
         self._at_end = at_end
         self._end = time.process_time() + seconds
+        self._known = starts or {}
+        self._is_waiting = False
         self.call = -1
+        self.starts: dict[int, int] = {}
         self.total = 0
         self.lines: Counter[Place] = Counter()
         self.by_call: Counter[int] = Counter()
@@ -130,6 +137,7 @@ class Recorder:
         self._threads: dict[int, _Thread] = {}
         self._frames: dict[int, _Frame] = {}
         self._numbers = 0
+        self._has_second = False
         self._set = sys.settrace
 
     @contextmanager
@@ -143,8 +151,9 @@ class Recorder:
             redirect_stdout(output),
             redirect_stderr(output),
         ):
-            threading.settrace(self._begin)
-            self._set(self._begin)
+            self._is_waiting = self._known.get(0, self._first + 1) <= self._first
+            if not self._is_waiting:
+                self._trace()
             try:
                 yield
             finally:
@@ -152,6 +161,24 @@ class Recorder:
                 self._set(before[0])
                 threading.settrace(before[1])
                 self.is_over = True
+
+    def begin_call(self, number: int) -> None:
+        """Note that a call of the test begins."""
+        self.call = number
+        if self._is_waiting:
+            self.total = self._place[0] = self._known[number]
+            if self._known.get(number + 1, self._first + 1) > self._first:
+                self._is_waiting = False
+                self._trace()
+        self.starts[number] = self.total
+
+    def has_threads(self) -> bool:
+        """Return whether several threads ran functions of the files."""
+        return len(self._threads) > 1
+
+    def _trace(self) -> None:
+        threading.settrace(self._begin)
+        self._set(self._begin)
 
     def running(self) -> list[int]:
         """Return the numbers of the last steps of the functions that have not returned, one for
@@ -164,6 +191,7 @@ class Recorder:
     def _set_second(self, tracer: Trace | None) -> None:
         is_own = getattr(tracer, "__self__", None) is self
         self._thread().second = None if is_own else tracer
+        self._has_second = self._has_second or not (is_own or tracer is None)
         if is_own:
             # A thread that begins, or a second tracer that ends.
             self._set(self._begin)
@@ -176,9 +204,12 @@ class Recorder:
 
     def _begin(self, frame: FrameType, event: str, argument: Any) -> Any:
         """Trace a function that begins or goes on."""
+        part = self._parts.get(frame.f_code.co_filename)
+        if part is None and not self._has_second:
+            # Slow code may call functions of other files millions of times.
+            return None
         thread = self._thread()
         second = None if thread.second is None else thread.second(frame, event, argument)
-        part = self._parts.get(frame.f_code.co_filename)
         if self.is_over or part is None or frame.f_code.co_name == "<module>":
             return second
         known = self._frames.get(id(frame))

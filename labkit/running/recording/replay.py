@@ -1,7 +1,7 @@
 """Makes the calls of a test's case again, while the recorder looks.
 
-If the case has more steps than a recording, it is run twice: the first run counts the steps, and
-the second run records the last of them.
+If the case has many steps, it is run twice: the first run counts the steps, and the second run
+records the last of them.
 """
 
 import io
@@ -21,8 +21,13 @@ from labkit.running.trace import Call, Trace
 
 # The most processor time of the first run; under the recorder, code takes several times as long.
 MOST_SECONDS = 15.0
+# The same for a case that did not end in the test: its last steps are those of slow code anyway.
+_OVERDUE_SECONDS = 5.0
 # The most processor time to see whether a case goes wrong again.
 AGAIN_SECONDS = 5.0
+# The first run of a case keeps so many steps: most cases have no more, and to keep one takes far
+# longer than to count it.
+_MOST_AT_ONCE = 2_000
 # The reason if the reader ended the recording; the steps so far are kept.
 STOPPED = "stopped by Ctrl+C"
 # The most events of a case that did not end in the test.
@@ -100,12 +105,17 @@ def replay(case: Case, last: int | None, most: int | None = None, keep: int = MO
         keep: the most steps of the recording.
     """
     calls = case.last.calls if last is None else case.last.calls[: last + 1]
-    counter = recorder = Recorder(case.filenames, 0, MOST_SECONDS, most, keep, case.place)
+    at_once = min(keep, _MOST_AT_ONCE)
+    seconds = MOST_SECONDS if most is None else _OVERDUE_SECONDS
+    counter = recorder = Recorder(case.filenames, 0, seconds, most, at_once, case.place)
     trace, ended, reason = _carry_out(case, calls, counter)
-    if counter.total > keep and reason != STOPPED:
+    if counter.total > at_once and reason != STOPPED:
         total = None if ended else counter.total
-        first = counter.total - keep
-        recorder = Recorder(case.filenames, first, 2 * MOST_SECONDS, total, keep, case.place)
+        first = max(0, counter.total - keep)
+        starts = None if counter.has_threads() else counter.starts
+        recorder = Recorder(
+            case.filenames, first, 2 * MOST_SECONDS, total, keep, case.place, starts=starts
+        )
         trace, ended, reason = _carry_out(case, calls, recorder)
         if reason == STOPPED and not recorder.steps:
             # The first steps are better than none.
@@ -195,7 +205,7 @@ def _carry_out(
 
     def numbered() -> Iterator[Call]:
         for number, call in enumerate(case.follow(calls)):
-            recorder.call = number
+            recorder.begin_call(number)
             yield call
 
     resolve, (new, _, watch, _) = case.code(), case.last

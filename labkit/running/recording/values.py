@@ -7,7 +7,7 @@ import builtins
 import sys
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from itertools import chain, islice
 from typing import Any
 
@@ -29,10 +29,13 @@ _BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("{", "}"), deque: ("[", "]"),
     dict: ("{", "}"),
 }  # fmt: skip
-_PLAIN = (type(None), bool, int, float, complex, range, slice, type(Ellipsis))
-_FUNCTIONS = (
-    types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType
-)  # fmt: skip
+# Classes by identity.
+_SIZED_BY_ID = {id(base): base for base in _SIZED}
+_PLAIN = {*map(id, (type(None), bool, int, float, complex, range, slice, type(Ellipsis)))}
+_FUNCTIONS = {
+    *map(id, (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType))
+}
+_EVENTS = {*map(id, EVENTS)}
 
 
 def text_of_value(value: Any, most: int = MOST_CHARACTERS) -> str:
@@ -71,7 +74,7 @@ def weight_of(value: Any, depth: int = _DEEPEST) -> int:
     size = size_of(value)
     base = _base_of(type(value))
     inner: Iterable[Any] = ()
-    if depth and _is_among(type(value), EVENTS):
+    if depth and _is_among(type(value), _EVENTS):
         inner = attributes_of(value).values()
     elif depth and base in _BRACKETS and size <= _MOST_WEIGHED:
         items = [*_items(value, base, size)]
@@ -82,7 +85,7 @@ def weight_of(value: Any, depth: int = _DEEPEST) -> int:
 def attributes_of(value: Any) -> dict[str, Any]:
     """Return the attributes that an object stores; {} for an object without any."""
     kind = type(value)
-    if _is_among(kind, EVENTS):
+    if _is_among(kind, _EVENTS):
         return {name: getattr(value, name, None) for name in EVENTS[kind]}
     attributes: dict[str, Any] = {}
     for cls in reversed(type.mro(kind)):
@@ -120,9 +123,9 @@ def text_of_error(error: BaseException) -> str:
     return f"{name}: {text[:MOST_CHARACTERS]}" if text else name
 
 
-def _is_among(kind: type, kinds: Iterable[type]) -> bool:
+def _is_among(kind: type, identities: Set[int]) -> bool:
     """Return whether a class is among others; `in` would ask its metaclass."""
-    return any(kind is other for other in kinds)
+    return id(kind) in identities
 
 
 def _module_of(kind: type) -> str:
@@ -136,7 +139,10 @@ def _joined_texts(values: Iterable[Any]) -> str:
 
 def _base_of(kind: type) -> type | None:
     """Return the built-in type with a size that a class is, or is derived from."""
-    return next((base for base in _SIZED if _is_among(base, type.mro(kind))), None)
+    if id(kind) in _SIZED_BY_ID:
+        return _SIZED_BY_ID[id(kind)]
+    bases = {*map(id, type.mro(kind))}
+    return next((base for base in _SIZED if id(base) in bases), None)
 
 
 def _size_in_words(value: Any) -> str:
@@ -163,7 +169,7 @@ def _parts(value: Any, most: int, path: tuple[int, ...]) -> Iterator[str]:
         else:
             yield from _container(value, base, most, (*path, id(value)))
         yield ")" if name else ""
-    elif _is_among(type, type.mro(kind)):
+    elif _is_among(type, {*map(id, type.mro(kind))}):
         yield f"<class {name_of(value)}>"
     elif _is_among(kind, _FUNCTIONS):
         yield f"<{name_of(kind)} {getattr(value, '__name__', '')}>"
