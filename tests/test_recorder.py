@@ -207,6 +207,7 @@ class Key:
         return self.text < other.text
 from functools import partial
 Thing.order = staticmethod(partial(sorted, key=Key))
+Thing.given = eval("lambda self, text: [self.end() or text]")
 """
 
 
@@ -264,6 +265,8 @@ def test_opens_where_the_wrong_value_was_made(calls, last, line, why):
         ),
         (("gather", "a" * 60), 50, 27, "add adds 'a' to out", "… 26 more"),
         (("gather", "abc"), 9, 40, "gather sets out to", "['a', 'c', 'd']"),
+        (("gather", "abc"), 5, 41, "'f'], without the next item that the test expects", "{}"),
+        (("given", "a"), 1, 11, "end returns None, and the test fails", "{}"),
         (("doubles", "ab"), 1, 51, "double returns 'bb', the first wrong item", "{}"),
         (("frames", "aa"), 1, 60, "end_line returns ['a'], with the first wrong item", "{}"),
         (("number", 12), 0, 63, "number adds 12 to out", "[]"),
@@ -444,6 +447,74 @@ def test_events_of_all_calls_are_no_expected_values_of_single_calls():
 
 
 @pytest.mark.parametrize(
+    ("chosen", "expected", "at"),
+    [
+        (slice(1, None, 2), ["b", "b", "x"], 5),
+        (slice(2, None), ["c", "x", "e", "b"], 3),
+        (slice(2, 5), ["c", "b"], 4),
+        (slice(1, None, 4), ["b", "x"], None),
+        (slice(2, 3), ["x"], None),
+    ],
+)
+def test_a_slice_of_the_results_has_its_wrong_call(chosen, expected, at):
+    """Calls in between may be there for their effects only. No call is marked if it may be any."""
+    results = ["a", "b", "c", "b", "e", "b"]
+    trace = Trace((), [Step(Call("feed", (n,)), result) for n, result in enumerate(results)])
+    with pytest.raises(Failure) as failure:
+        expect(trace.outputs[chosen], expected, trace)
+    assert failure.value.at == at
+
+
+def test_calls_of_several_objects_name_them():
+    """Equal calls of objects that are used in turns would look like calls of one object. An object
+    that cannot be made has no calls.
+    """
+    module = load_source(OPENINGS.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    new = (New("Thing"), New("Thing"))
+    calls = (Call("end"), Call("end", object=1), Call("reason", None))
+    for used, names in (
+        (calls, ["#1 ", "#2 ", "#1 "]),
+        (calls[::2], ["", ""]),
+    ):
+        case = Case(lambda: vars(module).__getitem__, ["odd.py"], [CaseRun(new, used, "")])
+        recording = record(case, Facts())
+        assert [row.call for row in recording.calls] == [
+            f"{name}{call}" for name, call in zip(names, used, strict=True)
+        ]
+        assert recording.objects == ["#1 Thing()", "#2 Thing()"] if names[0] else ["Thing()"] * 2
+    for used in (), calls:
+        new = (New("Thing"), New("Thing", (1,)))
+        case = Case(lambda: vars(module).__getitem__, ["odd.py"], [CaseRun(new, used, "")])
+        (row, *_) = record(case, Facts()).calls
+        assert (row.call, row.emitted) == ("Thing(1)", "raised TypeError")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "why"),
+    [
+        (["a"] * 30, ["a call runs 6 lines at the start, 60 at the end"]),
+        (["a" * n for n in range(30)], []),
+    ],
+)
+def test_calls_get_slower_only_if_their_arguments_do_not_grow(pieces, why):
+    """A long argument may take many lines."""
+    source = """
+class Thing:
+    def __init__(self):
+        self.text = ""
+    def feed(self, text):
+        self.text = self.text + text if len(text) == 1 else text
+        for char in self.text:
+            char
+"""
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((New("Thing"),), tuple(Call("feed", (piece,)) for piece in pieces), "")
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
+    recording = record(case, Facts(is_count=True))
+    assert [part for part in recording.why.split("; ") if "a call runs" in part] == why
+
+
+@pytest.mark.parametrize(
     ("value", "shown"),
     [("b'x' * 500", "the bytes of [{'content': 'x'}]"), ("'x'", "'x'"), ("b''", "b''")],
 )
@@ -457,23 +528,32 @@ def test_bytes_are_shown_as_the_report_reads_them(value, shown):
     assert recording.why == f"line 2: run returns {shown}, and the test fails"
 
 
-def test_slow_code_opens_at_the_line_that_copies():
-    """The texts of an object in a short list are copied, and the object itself is only taken."""
-    source = """
+@pytest.mark.parametrize(
+    ("taken", "made", "size", "line"),
+    [
+        ("last = self.items[-1]", "self.items[-1] = [last[0] + text + str(n)]", "4,6", 8),
+        ("last = self.text + text", "self.text = last", "4,5", 7),
+    ],
+)
+def test_slow_code_opens_at_the_line_that_copies(taken, made, size, line):
+    """The texts of an object in a short list are copied, and the object itself is only taken. A new
+    name of a value is not a copy.
+    """
+    source = f"""
 class Thing:
     def __init__(self):
-        self.items = [[""]]
+        self.items, self.text = [[""]], ""
     def feed(self, text):
         for n in range(300):
-            last = self.items[-1]
-            self.items[-1] = [last[0] + text + str(n)]
+            {taken}
+            {made}
 """
     module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
     run = CaseRun((New("Thing"),), (Call("feed", ("a" * 100,)),), "")
     case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
     recording = record(case, Facts(is_overdue=True))
-    assert recording.why.startswith("in the last 904 steps, line 8 made values with 4,6")
-    assert recording.steps[recording.opens].line == 8
+    assert recording.why.startswith(f"in the last 904 steps, line {line} made values with {size}")
+    assert recording.steps[recording.opens].line == line
 
 
 @pytest.mark.skipif(not platform.can_fork(), reason="the recording is made in this process")

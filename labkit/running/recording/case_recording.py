@@ -77,8 +77,8 @@ class Facts(NamedTuple):
         is_held: whether the held text is wrong.
         emitted: the result of each call as the report writes it, "" if that is the result itself.
         right, wrong: the expected and the actual value, as text; "" if they are unknown.
-        item: the index of the first wrong item in the list that the wrong call returned; None if it
-            is unknown, or if the call returned no list.
+        item: the index of the first wrong item in the list that the wrong call returned, or of the
+            item that the list lacks; None if it is unknown, or if the call returned no list.
     """
 
     last: int | None = None
@@ -201,9 +201,10 @@ def recording_of_replay(replayed: Replay, opening: Opening, case: Case, facts: F
     counts: list[dict[int, int]] = [{} for _ in case.filenames]
     for (part, line), count in replayed.counter.lines.items():
         counts[part][line] = count
+    form = _form_of_names(case)
     recording = Recording(
         opening.kind, printable(why), opening.step,
-        objects=[str(new) for new in case.last.new],
+        objects=[form.format(n) + str(new) for n, new in enumerate(case.last.new, 1)],
         dropped=max(0, replayed.counter.total - len(replayed.recorder.steps)),
         steps=replayed.recorder.steps,
         counts=counts[0],
@@ -261,6 +262,13 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
     return opening
 
 
+def _form_of_names(case: Case) -> str:
+    """Return the form of an object's name, to be put before its calls; "" if only one object has
+    calls.
+    """
+    return "#{} " if len({call.object for call in case.last.calls}) > 1 else ""
+
+
 def _slow(replayed: Replay) -> Opening:
     """Open at a loop if the last call runs most of the lines, else at the costliest line."""
     calls = replayed.counter.by_call
@@ -271,6 +279,8 @@ def _list_calls(recording: Recording, replayed: Replay, case: Case, facts: Facts
     """List the last calls of the case, with their results and their numbers of lines."""
     table = last_rows(replayed.trace, MOST_CALLS)
     made = len(replayed.trace.steps) + (replayed.trace.raised is not None)
+    form = _form_of_names(case)
+    calls = case.last.calls
     recording.first_call = made - len(table.rows)
     recording.columns = [*table.columns[2:]]
     for number, row in enumerate(table.rows, recording.first_call):
@@ -281,7 +291,14 @@ def _list_calls(recording: Recording, replayed: Replay, case: Case, facts: Facts
         if is_bytes and number < len(facts.emitted):
             emitted = facts.emitted[number] or emitted
         lines = replayed.counter.by_call[number]
+        if replayed.counter.call >= 0:
+            # Else an object could not be made.
+            call = form.format(calls[number].object + 1) + call
         recording.calls.append(CallRow(call, emitted, tuple(held), shown, lines))
-    if not replayed.ended and made < len(case.last.calls):
-        words = case.last.calls[made].render(as_bytes=True)
-        recording.calls.append(CallRow(words, lines=replayed.counter.by_call[made]))
+    if not replayed.ended and made < len(calls):
+        words = calls[made].render(as_bytes=True)
+        recording.calls.append(
+            CallRow(
+                form.format(calls[made].object + 1) + words, lines=replayed.counter.by_call[made]
+            )
+        )

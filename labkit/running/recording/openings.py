@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from labkit.running.recording.list_items import item_change, last_change
-from labkit.running.recording.recorder import Place, Recorder
+from labkit.running.recording.recorder import Place
 from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
 from labkit.running.recording.replay import Replay
-from labkit.running.recording.values import text_of_value
+from labkit.running.recording.values import size_of, text_of_value
 from labkit.running.trace import Call
 
 # So often must the same values return to make a loop endless.
@@ -97,8 +97,8 @@ def at_result(
         wrong: the number of the wrong call and the call; None if it is unknown.
         reason: the fault in words, for a case in which no line ran.
         is_held: whether not the call's value is wrong, but the held text after it.
-        item: the index of the first wrong item in the list that the wrong call returned; None if it
-            is unknown.
+        item: the index of the first wrong item in the list that the wrong call returned, or of the
+            item that the list lacks; None if it is unknown.
     """
     steps = replay.recorder.steps
     if not steps:
@@ -124,6 +124,9 @@ def at_result(
     result = replay.trace.steps[-1].result if replay.trace.steps else None
     if item is not None and type(result) is list and not is_held and earlier is None:
         text = text_of_value(result[item]) if item < len(result) else ""
+        if item == len(result) and step.value == text_of_value(result):
+            why = f"{_line(replay, step)}: {step.function} {verb} {step.value}, without the next "
+            return Opening("difference", f"{why}item that the test expects", innermost)
         adding = item_change(replay.recorder, innermost, item, text)
         if adding is not None and text:
             adder, name = adding
@@ -274,7 +277,7 @@ def at_cost(replay: Replay, kind: str = "cost") -> Opening:
         return Opening("nothing", NO_STEPS, None)
     line = lines[0]
     words = [f"{replay.line_in_words(line)} ran {counter.lines[line]:,} times, more than any other"]
-    first, last = _growth(counter)
+    first, last = _growth(replay)
     if last > 2 * first:
         words.append(f"a call runs {first:,.0f} lines at the start, {last:,.0f} at the end")
     most = max(recorder.copied.values(), default=0)
@@ -313,9 +316,16 @@ def _line(replay: Replay, step: Step) -> str:
     return replay.line_in_words((step.part, step.line))
 
 
-def _growth(counter: Recorder) -> tuple[float, float]:
-    """Return how many lines a call runs on average, among the first and among the last calls."""
-    counts = [count for number, count in sorted(counter.by_call.items()) if number >= 0]
+def _growth(replay: Replay) -> tuple[float, float]:
+    """Return how many lines a call runs on average, among the first and among the last calls, of
+    those calls that have the same name and arguments of the same size.
+    """
+    like: dict[tuple[object, ...], list[int]] = {}
+    for number, step in enumerate(replay.trace.steps):
+        sizes = map(size_of, step.call.args or ())
+        counts = like.setdefault((step.call.object, step.call.name, *sizes), [])
+        counts.append(replay.counter.by_call[number])
+    counts = max(like.values(), key=len, default=[])
     part = max(1, len(counts) // 10)
     if len(counts) < 2:
         return 1.0, 1.0

@@ -282,8 +282,10 @@ class Recorder:
                 (name, (sizes.get(name, 0), size, id(objects[name]))) for name, size in now.items()
             )
             sizes.update(now)
+            # Another name of the same value is not a copy.
+            old = {id(value) for name, value in objects.items() if name not in changed}
             self.copied[known.part, known.step.line] += sum(
-                weight_of(objects[name]) for name in changed
+                weight_of(objects[name]) for name in changed if id(objects[name]) not in old
             )
         error = 0
         if event == EXCEPTION:

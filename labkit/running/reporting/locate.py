@@ -5,6 +5,9 @@ from typing import Any, NamedTuple
 from labkit.running.reporting.showing import first_difference
 from labkit.running.trace import Trace, a_type, joined, pieces_of
 
+# The most results among which a slice is looked for, and the most calls from one to the next.
+_MOST_SLICED, _MOST_STRIDE = 1_000, 4
+
 
 class Place(NamedTuple):
     """The place of a fault in a run.
@@ -12,8 +15,8 @@ class Place(NamedTuple):
     Attributes:
         at: the number of the step, or None if it is unknown.
         reason: the fault in words if a type is wrong; else "".
-        item: the index of the first wrong item in the list that the step returned; None if the
-            step returned no list, or one without a wrong item.
+        item: the index of the first wrong item in the list that the step returned, or of the item
+            that the list lacks; None if the step returned no list, or if no item is wrong.
         is_by_call: whether the compared value has one item for each call: its result, in which
             adjacent texts may be joined, or the held text after it.
     """
@@ -48,10 +51,31 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
             subject = returned if is_result else "`held` is"
             item = _wrong_item(results[at], right) if is_result else None
             return Place(at, _wrong_type(subject, actual[at], right), item, is_by_call=True)
+        if (step := _step_of_slice(actual, expected, run)) is not None:
+            return Place(step)
     read = _last_read(what, run) if what else None
     # A value with a name may be the text of all calls as well; an empty one says nothing.
     is_of_calls = read is None and (actual or not what)
     return _first_wrong_call(actual, expected, run) if is_of_calls else Place(read)
+
+
+def _step_of_slice(actual: list[Any], expected: list[Any], run: Trace) -> int | None:
+    """Return the step with the first wrong item of a list that is a slice of the results: of the
+    last calls, or of every second call, for example. None if it is not a slice, or may be several.
+    """
+    results = [*map(id, [step.result for step in run.steps])]
+    own = [*map(id, actual)]
+    if len(own) < 2 or len(results) > _MOST_SLICED:
+        # A single value may be equal to a result by chance.
+        return None
+    item = min(first_difference(actual, expected), len(actual) - 1)
+    steps = {
+        start + item * stride
+        for stride in range(1, _MOST_STRIDE + 1)
+        for start, result in enumerate(results)
+        if result == own[0] and results[start::stride][: len(own)] == own
+    }
+    return steps.pop() if len(steps) == 1 else None
 
 
 def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> Place:
@@ -72,11 +96,15 @@ def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> Place:
 
 
 def _wrong_item(actual: Any, expected: Any) -> int | None:
-    """Return the index of the first item of a list that differs; None if there is none."""
+    """Return the index of the first item of a list that differs, or that it lacks; None if there is
+    none.
+    """
     if not (_is_list(actual) and _is_list(expected)):
         return None
     items = [item for item, event in enumerate(actual) for _ in pieces_of(event)]
-    return [*items, None][first_difference(_pieces(actual), _pieces(expected))]
+    pieces = _pieces(expected)
+    end = len(actual) if len(pieces) > len(items) else None
+    return [*items, end][first_difference(_pieces(actual), pieces)]
 
 
 def _is_list(value: Any) -> bool:
