@@ -161,6 +161,8 @@ def test_prints_the_steps_without_a_terminal(tmp_path):
         (["--lab", "12"], "lab-12 is a hunt"),
         (["--lab", "03", "--test", "test_x"], "lab-03 has no test 'test_x'; it has test_utf8_"),
         (["--lab", "03", "--task", "9"], "lab-03 has no task '9'; it has T=1"),
+        (["--lab", "03", "--html", "no/x.html"], "no/x.html: there is no folder no; make it first"),
+        (["--lab", "03", "--json", "/"], "/ is a folder; name a file"),
     ],
 )
 def test_refuses_an_unknown_case(words, message, capsys):

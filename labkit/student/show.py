@@ -67,10 +67,13 @@ def run(args: argparse.Namespace, root: Path) -> int:
         0; 1 if tests fail and there is no step to show; 2 for a usage error of pytest.
 
     Raises:
-        UsageError: the lab has no such task or test, or is a hunt.
+        UsageError: the lab has no such task or test, or is a hunt; or the file to write is a
+            folder, or in none.
     """
     lab = lab_or_next(args.lab, root)
     options = _options(lab, args)
+    for path in filter(None, (args.html, args.json)):
+        _check_folder(path)
     if sys.stderr.isatty():
         print(f"{lab.label}: {_WAIT}", file=sys.stderr, flush=True)
     recording = record_apart(lab, root, args.impl, options, args.test, _why_not)
@@ -101,6 +104,14 @@ def _options(lab: Lab, args: argparse.Namespace) -> list[str]:
             f"`make lab N={lab.number} ARGS=--pdb` stops in a test"
         )
     return ["--lab-task", str(task_of(lab, args.task))] if args.task else []
+
+
+def _check_folder(path: Path) -> None:
+    """Check that a file can be written, before the tests take their time."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no folder {path.parent}; make it first")
 
 
 def _why_not(lab: Lab, failing: FirstFailure) -> tuple[int, str] | None:
