@@ -326,6 +326,7 @@ def test_a_small_terminal_shows_the_line_its_values_and_the_keys(body):
     names = [*step.changes, *recording.values_at(recording.opens)]
     assert not names or any(line.startswith(names[0]) for line in lines), lines
     assert lines[-1].startswith("← → line")
+    assert len(lines) == 19 or not any(line.endswith("more lines") for line in lines), lines
 
 
 def test_a_reader_who_stops_a_recording_keeps_its_steps():
@@ -381,6 +382,25 @@ def test_a_part_of_the_students_is_recorded_and_no_other_file():
     assert "m = n - 1" in shown.file.getvalue()
 
 
+def test_a_narrow_terminal_says_how_to_quit_and_uses_its_lines():
+    """In 40 columns, words take more lines, of which a tall terminal has enough."""
+    source = "def run(n):\n    return n\n"
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((), (Call("run", (1,)),), "")
+    recording = record(Case(lambda: vars(module).__getitem__, ["odd.py"], [run]), Facts())
+    recording.take_sources([("odd.py", source.encode())])
+    recording.test, recording.why = (
+        "test_of_a_long_name",
+        "a reason of many words " * 4 + "and an end",
+    )
+    console = Console(width=40, height=30, file=io.StringIO())
+    console.print(screen_of(recording, recording.opens, console.height), end="")
+    lines = console.file.getvalue().splitlines()
+    assert any("and an end" in line for line in lines), lines
+    assert "q quit" in lines[-1]
+    assert max(map(cell_len, lines)) <= 40
+
+
 def test_a_terminal_of_24_lines_shows_where_the_values_differ():
     """Above the calls, the expected and the actual value begin shortly before their difference."""
     source = "def run(n):\n    return n\n"
@@ -411,11 +431,12 @@ def test_a_terminal_of_24_lines_shows_where_the_values_differ():
             "    x = n + 41\n    return deep(x)",
             "x: (new) → 42",
         ),
+        ("x = print(n, 'a\\nb') or 5", "printed: 1 a"),
     ],
 )
 def test_print_has_both_sides_of_a_change_all_values_and_the_last_steps_of_callers(body, shown):
     """A long value before a change leaves room for the value after it, and a long function for the
-    lines that made its arguments.
+    lines that made its arguments. Printed text is beside its line.
     """
     source = f"def run(n):\n    {body}\n    return x\n"
     module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)

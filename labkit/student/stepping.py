@@ -11,7 +11,7 @@ from rich.text import Text
 from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Recording, Step
 from labkit.running.reporting.showing import clip, in_one_line, repeatable
 
-HELP = "← → line   ↑ ↓ call   n p feed   o opening step   q quit"
+HELP = "← → line   ↑ ↓ call   n p feed   q quit   o opening step"
 _ROWS_OF_CALLS = 6
 _LINES_OF_CODE = 15
 # In a terminal with fewer lines than that, these are the lines of each part.
@@ -102,7 +102,7 @@ def screen_of(recording: Recording, number: int, height: int) -> RenderableType:
     where, calls, code, values = _parts(recording, number, rows, lines)
     return Fitted(
         [(top, most), (calls, rows + 1), (where, 2),
-         (code, lines), (values, height), (Text(HELP), 1)],
+         (code, lines), (values, height), (Text(HELP, no_wrap=True, overflow="ellipsis"), 1)],
         height,
     )  # fmt: skip
 
@@ -110,7 +110,8 @@ def screen_of(recording: Recording, number: int, height: int) -> RenderableType:
 class Fitted:
     """Renderables below each other, each with the most lines that it may take.
 
-    The part before the last gets the lines that are left.
+    The part before the last gets the lines that are left, and the parts before it get those that it
+    does not need.
     """
 
     def __init__(self, parts: list[tuple[RenderableType, int]], height: int) -> None:
@@ -120,13 +121,15 @@ class Fitted:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines."""
         options = options.update(height=None)
-        drawn = [
-            _cut(console.render_lines(part, options, pad=False), most) for part, most in self._parts
-        ]
-        used = sum(len(lines) for lines in drawn) - len(drawn[-2])
-        drawn[-2] = _cut(drawn[-2], max(1, self._height - used - 1))
-        for lines in drawn:
-            for line in lines:
+        drawn = [console.render_lines(part, options, pad=False) for part, _ in self._parts]
+        sizes = [min(len(lines), most) for lines, (_, most) in zip(drawn, self._parts, strict=True)]
+        left = self._height - 1 - sum(sizes)
+        sizes[-2] = max(1, sizes[-2] + min(0, left))
+        for number, lines in enumerate(drawn):
+            more = min(max(0, left), len(lines) - sizes[number])
+            left, sizes[number] = left - more, sizes[number] + more
+        for lines, most in zip(drawn, sizes, strict=True):
+            for line in _cut(lines, most):
                 yield from line
                 yield Segment.line()
 
@@ -198,6 +201,8 @@ def print_around(console: Console, recording: Recording, before: int, after: int
         shown = [_change(name, *pair) for name, pair in step.changes.items()]  # fmt: skip
         if step.event != LINE:
             shown = [clip(repeatable(happens(step)), 70)]
+        if step.printed:
+            shown.append(clip(f"printed: {repeatable(in_one_line(step.printed))}", 70))
         mark = ">" if place == number else " "
         indent = "  " * min(step.depth - 1, 6)
         table.add_row(f"{mark} {step.line}", Text(f"{indent}{clip(source, 60)}"),
