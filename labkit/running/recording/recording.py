@@ -51,7 +51,8 @@ class CallRow:
     """A call of the test.
 
     Attributes:
-        call: the call in words, as the report writes it.
+        call: the call in words, as the report writes it; after `#2 ` for the second object, if
+            several objects have calls.
         emitted: its result, "" if it did not end.
         held: the held text after it, by layer if there are several.
         expected: the expected result, or the expected held text; "" if the test does not compare
