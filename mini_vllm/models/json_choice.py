@@ -25,7 +25,8 @@ from mini_vllm.models.suggestions import (
 )
 from mini_vllm.text.schemas import schema_branches
 
-# Below this depth objects have only their required members, and arrays the items they need.
+# Below this depth, and in the second half of the tokens, objects have only their required members,
+# and arrays the items they need.
 _DEEP = 5
 _MOST_MEMBERS = 8
 # From this length on, a string that a pattern keeps open may get any character of the mask.
@@ -65,10 +66,14 @@ class JsonChoice:
         params: the demanded form; its schemas are read.
         prompt: the text before the output; its last words become values.
         eos: the id that ends a text.
+        max_tokens: how many ids the output may have.
     """
 
-    def __init__(self, params: StructuredOutputsParams, prompt: str, eos: int) -> None:
+    def __init__(
+        self, params: StructuredOutputsParams, prompt: str, eos: int, max_tokens: int
+    ) -> None:
         self._eos = eos
+        self._left = max_tokens // 2
         self._is_json = params.json is not None or params.json_object
         self._roots = [*schemas_in(params)]
         self._suggestions = Suggestions(prompt)
@@ -83,6 +88,7 @@ class JsonChoice:
 
     def push(self, byte: int) -> None:
         """Read a byte of the output."""
+        self._left -= 1
         self._ends_in_digit = byte in b"0123456789"
         # A plan that begins with the space before a value may go on without it.
         plans = (plan.lstrip() if plan[:1] == b" " and byte != 32 else plan for plan in self._plans)
@@ -107,7 +113,8 @@ class JsonChoice:
         planned = dict.fromkeys(plan[0] for plan in plans)
         options = [byte for byte in planned if byte in allowed]
         if options:
-            return options
+            # Deep in a recursion, a plan at random could be the one that goes deeper.
+            return options[:1] if self._is_deep else options
         self._plans = []
         match self._state:
             case "outside":
@@ -198,7 +205,8 @@ class JsonChoice:
             frame = self._stack[-1]
             if frame.is_object:
                 self._state = "name"
-                self._plans = [b" " + plan for plan in self._name_plans(frame)]
+                names = self._name_plans(frame) or [as_json(self._fresh_name(frame))]
+                self._plans = [b" " + plan for plan in names]
             else:
                 self._expect_value(self._item_branches(), space=True)
         elif char == '"' and self._state in ("first", "name", "value"):
@@ -215,6 +223,10 @@ class JsonChoice:
             self._stack.clear()
             self._state = "outside"
             self._plans = []
+
+    @property
+    def _is_deep(self) -> bool:
+        return self._left < 0 or len(self._stack) >= _DEEP
 
     def _open(self, is_object: bool, branches: Schemas) -> None:
         frame = _Frame(branches, is_object)
@@ -244,12 +256,16 @@ class JsonChoice:
         return [branch for root in self._roots for branch in schema_branches(root, root)]
 
     def _inside(self, schemas: list[Any]) -> Schemas:
-        return [
+        branches = [
             branch
             for schema in schemas
             for root in self._roots[:1]
             for branch in schema_branches(schema, owner_of(self._roots, schema) or root)
         ]
+        if self._is_deep and len(branches) > 2:
+            # The alternative that ends a recursion refers to the fewest schemas.
+            branches[1:] = sorted(branches[1:], key=lambda branch: str(branch).count("'$ref'"))
+        return branches
 
     def _member_branches(self) -> Schemas:
         """Return the schemas of the current member."""
@@ -274,11 +290,11 @@ class JsonChoice:
     def _items(self, frame: _Frame) -> int:
         """Return how many items an array should have."""
         least = max((count_of(branch, "minItems") for branch in frame.branches), default=0)
-        return max(least, len(self._stack) < _DEEP)
+        return max(least, not self._is_deep)
 
     def _names_ahead(self, frame: _Frame) -> list[str]:
         """Return the names that an object should still have, in their order."""
-        deep = len(self._stack) >= _DEEP
+        deep = self._is_deep
         names = [*dict.fromkeys(n for branch in frame.branches for n in properties_of(branch))]
         required = {n for branch in frame.branches for n in list_of(branch, "required")}
         if frame.names and frame.names[-1] in names:
@@ -298,8 +314,13 @@ class JsonChoice:
             branches,
             0 if frame is None or frame.is_object else frame.size,
             is_root=frame is None,
-            is_deep=len(self._stack) >= _DEEP,
+            is_deep=self._is_deep,
         )
+
+    def _fresh_name(self, frame: _Frame) -> str:
+        """Return a name for a member that only `minProperties` demands."""
+        word = self._suggestions.word()
+        return f"{word}{frame.size}" if word in frame.names else word
 
     def _name_plans(self, frame: _Frame) -> list[bytes]:
         return [as_json(name) for name in self._names_ahead(frame)]

@@ -118,7 +118,10 @@ class NgramModel:
             if slot.params.structured_outputs is not None:
                 prompt = bytes(id for id in slot.prompt_token_ids if 0 <= id < 256)
                 text.choice = JsonChoice(
-                    slot.params.structured_outputs, prompt.decode(errors="ignore"), ord(self._eos)
+                    slot.params.structured_outputs,
+                    prompt.decode(errors="ignore"),
+                    ord(self._eos),
+                    slot.params.max_tokens,
                 )
         return self.decode(slots)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mini_vllm.engine.request import StructuredOutputsParams
+from mini_vllm.models.pattern_sample import pattern_sample
 from mini_vllm.text.schemas import schema_branches
 
 Schemas = list[Mapping[str, Any]]
@@ -29,7 +30,8 @@ _FORMATS = {
 _SCHEMA = re.compile(r"%json (?=[{tf])")
 _MARKUP = re.compile(r"<[^<>]{1,40}>")
 _TURN = re.compile(r"\buser\b\W*\n")
-_WORD = re.compile(r"[^\W_][\w'’-]*[^\W_]|[^\W\d_]")
+# A longer word is cut: a text without spaces must not fill the whole answer.
+_WORD = re.compile(r"[^\W_][\w'’-]{0,38}[^\W_]|[^\W\d_]")
 _NAME = re.compile(r"[\"'`“]([A-Za-z_]\w{0,40})[\"'`”]")
 
 
@@ -56,7 +58,7 @@ class Suggestions:
             branches: the schemas that apply.
             place: the number of the value in its array; it chooses the first suggestion.
             is_root: whether it is the whole answer.
-            is_deep: whether numbers and strings are preferred to more depth.
+            is_deep: whether null, numbers and short strings are preferred to more depth.
         """
         literals: list[Any] = []
         for branch in branches:
@@ -72,6 +74,8 @@ class Suggestions:
         if is_deep:
             kinds.sort(key=lambda kind: kind in ("array", "object"))
         kind = next((kind for kind in kinds if kind != "null"), None)
+        if is_deep and kind in ("array", "object") and "null" in kinds:
+            return [b"null"]
         match kind:
             case "object":
                 return [b"{"]
@@ -87,7 +91,12 @@ class Suggestions:
                 return [as_json(sample)]
         if kind is None and is_root:
             return [b"{"]
-        best = self.word()
+        best = min(self._words, key=len) if is_deep else self.word()
+        for branch in branches:
+            if isinstance(pattern := branch.get("pattern"), str):
+                sample = pattern_sample(pattern, best)
+                if sample is not None:
+                    return [as_json(sample)]
         return [as_json(word) for word in dict.fromkeys([best, *self._words[:3]])]
 
     def word(self) -> str:

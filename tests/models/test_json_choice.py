@@ -37,11 +37,13 @@ VALUES = ["a", "two words", 'q"uote', "ü", 1, 2.5, None, True]
 NAMES = ["name", "id", "query", "tags", "when", "größe", "a b"]
 
 
-def answer(engine, wanted, *, text="What is the weather in Paris?", temperature=0.0):
+def answer(
+    engine, wanted, *, text="What is the weather in Paris?", temperature=0.0, max_tokens=1000
+):
     """Return the text of an answer, which ended by itself."""
     prompt = EMBEDDED.chat_template.apply_chat_template([{"role": "user", "content": text}], True)
     params = SamplingParams(
-        structured_outputs=wanted, max_tokens=1000, temperature=temperature, seed=1
+        structured_outputs=wanted, max_tokens=max_tokens, temperature=temperature, seed=1
     )
     [output] = ENGINES[engine].handle_request([Request(prompt, params)]).outputs
     assert output.finish_reason is FinishReason.END_ID, output.text
@@ -127,6 +129,15 @@ def test_json_ends_fits_its_schema_and_has_no_replacement_character(name, engine
 @pytest.mark.parametrize("engine", ENGINES)
 def test_words_are_those_of_the_prompt_and_of_the_schema(engine, wanted, text, expected):
     assert json.loads(answer(engine, wanted, text=text)) == expected
+
+
+@pytest.mark.parametrize("text", ["x" * 3000, "请用中文写一个关于北京的对象" * 20, "Paris"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_answer_is_short_if_it_may_have_few_tokens(engine, text):
+    group = {"type": "object", "properties": {f"name {n}": {"type": "string"} for n in range(9)}}
+    schema = {"type": "object", "properties": {f"group {n}": group for n in range(9)}}
+    for wanted in (as_schema(schema), StructuredOutputsParams(json_object=True)):
+        json.loads(answer(engine, wanted, text=text, max_tokens=300))
 
 
 @pytest.mark.parametrize(

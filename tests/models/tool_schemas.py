@@ -44,6 +44,19 @@ EXPRESSION = {
     },
     **of("expression", True, expression={"$ref": "#/$defs/any"}),
 }
+LINKED_LIST = {
+    "$defs": {"node": of("value next", True, value=N,
+                         next={"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]})},
+    **of("linked_list", True, linked_list={"$ref": "#/$defs/node"}),
+}  # fmt: skip
+FOLDERS = {
+    "$defs": {
+        "file": of("kind name", True, kind={"const": "file"}, name=S),
+        "folder": of("kind entries", True, kind={"const": "folder"}, entries=list_of(
+            {"anyOf": [{"$ref": "#/$defs/folder"}, {"$ref": "#/$defs/file"}]}, minItems=1)),
+    },
+    **of("root", True, root={"$ref": "#/$defs/folder"}),
+}  # fmt: skip
 
 TOOLS: dict[str, Any] = {
     "get_weather": of("location", location=S, unit=among("celsius", "fahrenheit")),
@@ -154,4 +167,10 @@ TOOLS: dict[str, Any] = {
         of("kind name", True, kind={"const": "person"}, name=S, age=optional(INT)),
         of("kind title", True, kind={"const": "company"}, title=S, founded=INT)]},
     "metadata": {"type": "object", "additionalProperties": {"type": ["string", "integer"]}},
+    "set_headers": {"type": "object", "additionalProperties": S, "minProperties": 4},
+    "linked_list": LINKED_LIST,
+    "make_folders": FOLDERS,
+    "convert_pdf": of("path", path={**S, "pattern": r"^.+\.pdf$"}),
+    "read_table": of("source", source={**S, "pattern": r"^s3://[^/]+/.+\.(csv|parquet)$"}),
+    "select": of("query", query={**S, "pattern": "^SELECT .+ FROM [a-z_]+( WHERE .+)?;$"}),
 }  # fmt: skip
