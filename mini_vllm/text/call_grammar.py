@@ -22,6 +22,12 @@ _HEADERS = {
 }
 # The format for calls if the model's own format does not consist of JSON objects.
 FALLBACK = "xlam"
+# The formats that llguidance knows. Others are annotations, as JSON Schema has it.
+_FORMATS = frozenset(
+    "date-time time date duration email hostname ipv4 ipv6 uuid uri unknown".split()
+)
+_MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions"))
+_VALUES = frozenset(("const", "enum", "default", "example", "examples"))
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
@@ -37,10 +43,39 @@ def json_rule(schema: Any, *, white_space: bool = True) -> str:
         # Allow every escape that JSON has for a string, even if it is not necessary.
         "json_allow_general_unicode_escapes": True,
     }
-    schema = {} if schema is True else schema
+    schema = {} if schema is True else _understood(schema)
     return (
         f"%json {json.dumps({**schema, 'x-guidance': options} if schema is not False else False)}"
     )
+
+
+def _understood(schema: Any) -> Any:
+    """Return a schema without words that demand nothing, and that llguidance refuses."""
+    if isinstance(schema, list):
+        return [_understood(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    words = {}
+    for word, value in schema.items():
+        if word in _MAPS and isinstance(value, Mapping):
+            words[word] = {name: _understood(inner) for name, inner in value.items()}
+        elif word in _VALUES:
+            words[word] = value
+        elif not _demands_nothing(word, value):
+            words[word] = _understood(value)
+    return words
+
+
+def _demands_nothing(word: str, value: Any) -> bool:
+    match word:
+        case "format":
+            return isinstance(value, str) and value not in _FORMATS
+        case "uniqueItems":
+            return value is False
+        case "propertyNames":
+            return value in (True, {}, {"type": "string"})
+        case _:
+            return False
 
 
 def _targets(on: Mapping[str, On]) -> list[str]:
