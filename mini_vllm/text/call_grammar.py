@@ -23,9 +23,10 @@ _HEADERS = {
 # The format for calls if the model's own format does not consist of JSON objects.
 FALLBACK = "xlam"
 # The formats that llguidance knows. Others are annotations, as JSON Schema has it.
-_FORMATS = frozenset(
-    "date-time time date duration email hostname ipv4 ipv6 uuid uri unknown".split()
-)
+_FORMATS = frozenset([
+    "date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri",
+    "unknown",
+])  # fmt: skip
 _MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions"))
 _VALUES = frozenset(("const", "enum", "default", "example", "examples"))
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}

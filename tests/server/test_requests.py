@@ -57,12 +57,12 @@ REFUSED = {
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role: is 'robot'; known"),
         ({"messages": [{"role": "user"}]}, "messages[0].content: is missing"),
         ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content: expected"),
-        (content({"type": "text"}), "messages[0].content[0]: is of type 'text'; send text"),
+        (content({"type": "text"}), "messages[0].content[0].text: is missing; add it"),
         (
             content({"type": "image_url", "image_url": {}}),
             "messages[0].content[0]: is of type 'image_url'; send text: no other part is read",
         ),
-        (content({"type": "refusal"}), "messages[0].content[0]: is of type 'refusal'; send text"),
+        (content({"type": "refusal"}), "messages[0].content[0].refusal: is missing; add it"),
         (content(), "messages[0].content: is an empty list; send a text"),
         ({"verbosity": "loud"}, "verbosity: invalid enum value 'loud'"),
         ({"best_of": 2}, "best_of: is 2; it must be n, which is 1, or left out"),
@@ -262,6 +262,21 @@ def test_a_long_number_of_tokens_is_shortened(server):
     assert len(error["message"]) < 300
 
 
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"verbosity": "v" * 5000}, "verbosity"),
+        ({**allowed("m" * 5000, "f"), "tools": [F]}, "tool_choice.allowed_tools.mode"),
+        ({**named("f", "t" * 5000), "tools": [F]}, "tool_choice.type"),
+    ],
+)
+def test_a_long_value_is_shortened(server, fields, param):
+    error = post(server, CHAT, {**GOOD[CHAT], **fields}).error
+    assert error["param"] == param
+    assert error["message"].startswith(f"{param}: invalid ")
+    assert len(error["message"]) < 200
+
+
 NOT_REQUESTS = [
     b"", b"{", b"nonsense", b"null", b"[]", b'"text"', b'{"messages": [}',
     b'{"tokens":[1],"prompt":"a"} trailing',
@@ -287,6 +302,7 @@ def test_a_body_that_is_no_request_is_400(server, body):
             answer = client.fetch(path, body, headers=JSON)
             assert answer.status == 400
             assert answer.error["type"] == "invalid_request_error"
+            assert answer.error["param"] or "the body" in answer.error["message"]
             assert client.fetch(path, GOOD[path]).status == 200
 
 

@@ -170,6 +170,8 @@ def test_functions_are_chosen_by_their_names():
         ({"input": [{"type": 7}]}, "input[0].type", "7"),
         ({"input": [USER, {"role": "tool", "content": ""}]}, "input[1].role", "'tool'"),
         ({"input": [{"role": "user"}]}, "input[0].content", "missing"),
+        ({"input": [{**USER, "content": [{"type": "input_text"}]}]}, "input[0].content[0].text",
+         "is missing; add it"),
         ({"input": [{**USER, "content": [{"type": "input_image"}]}]}, "input[0].content[0]",
          "'input_image'"),
         ({"input": [{"type": "function_call", "name": "f", "arguments": "{}"}]}, "input[0].call_id",

@@ -1,6 +1,6 @@
 """The request to `/v1/chat/completions`, and its messages in the form of a chat template."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -204,15 +204,32 @@ def check_messages(messages: list[ChatCompletionMessage], limits: Limits) -> Non
             if not message.content:
                 raise invalid(f"{at}.content", "is an empty list; send a text")
             for number, part in enumerate(message.content):
-                if part.type not in ("text", "refusal") or part.text is None:
-                    problem = f"is of type {part.type!r:.60}; send text: no other part is read"
-                    raise invalid(f"{at}.content[{number}]", problem)
+                check_part(part, f"{at}.content[{number}]", ("text", "refusal"))
         length += len(_text(message.content)) + sum(len(text) for _, text in _names(message))
         length += sum(len(call.function.arguments or "") for call in message.tool_calls or ())
     check_at_most("messages", length, limits.max_prompt_chars, "characters in all")
 
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+def check_part(part: ContentPart, at: str, texts: Sequence[str]) -> None:
+    """Check that a part of a content is a text.
+
+    Args:
+        part: the part.
+        at: its path in the body.
+        texts: the types of parts that are texts, the usual one first.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    if part.type not in texts:
+        raise invalid(at, f"is of type {part.type!r:.60}; send {texts[0]}: no other part is read")
+    if part.text is None:
+        raise invalid(
+            f"{at}.{part.type if part.type == 'refusal' else 'text'}", "is missing; add it"
+        )
 
 
 def check_tools(tools: Tools | None, limits: Limits) -> None:

@@ -19,6 +19,7 @@ from mini_vllm.text.whole_json import JsonDepthError, check_json_depth
 T = TypeVar("T", bound=msgspec.Struct)
 _MISSING = re.compile("Object missing required field `(.*)`")
 _LARGEST = 2**63
+_LONGEST_PROBLEM = 100
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -153,7 +154,11 @@ def _wrong_shape(error: msgspec.ValidationError, at: str = "") -> ApiError:
     if missing:
         param = f"{param}.{missing[1]}" if param else missing[1]
         problem = "is missing; add it"
-    return invalid(param or None, problem[:1].lower() + problem[1:])
+    if len(problem) > _LONGEST_PROBLEM:
+        problem = f"{problem[:_LONGEST_PROBLEM]}…"
+    if not param:
+        return invalid(None, f"the body is not a request: {problem}")
+    return invalid(param, problem[:1].lower() + problem[1:])
 
 
 def _not_json(body: bytes, error: msgspec.DecodeError) -> ApiError:

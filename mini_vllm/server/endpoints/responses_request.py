@@ -12,7 +12,12 @@ from typing import Any
 
 import msgspec
 
-from mini_vllm.server.endpoints.chat_request import ChatCompletionRequest, decode_chat_request
+from mini_vllm.server.endpoints.chat_request import (
+    ChatCompletionRequest,
+    ContentPart,
+    check_part,
+    decode_chat_request,
+)
 from mini_vllm.server.endpoints.request_body import check_at_most, convert_value, decode_body
 from mini_vllm.server.item_store import ItemStore
 from mini_vllm.server.service import Limits
@@ -66,23 +71,11 @@ class AllowedTools(msgspec.Struct):
     tools: list[dict[str, Any]]
 
 
-class Part(msgspec.Struct):
-    """One part of a content."""
-
-    type: str
-    text: str | None = None
-    refusal: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.type == "refusal":
-            self.text = self.refusal
-
-
 class Message(msgspec.Struct):
     """One turn of the conversation."""
 
     role: str
-    content: str | list[Part]
+    content: str | list[ContentPart]
 
 
 class FunctionCall(msgspec.Struct):
@@ -97,7 +90,7 @@ class FunctionCallOutput(msgspec.Struct):
     """The result of a call."""
 
     call_id: str
-    output: str | list[Part]
+    output: str | list[ContentPart]
 
 
 class ItemReference(msgspec.Struct):
@@ -109,8 +102,8 @@ class ItemReference(msgspec.Struct):
 class ReasoningItem(msgspec.Struct):
     """The reasoning of an earlier answer: its text, or a summary of it."""
 
-    summary: list[Part] = []
-    content: list[Part] | None = None
+    summary: list[ContentPart] = []
+    content: list[ContentPart] | None = None
     encrypted_content: str | None = None
 
 
@@ -316,16 +309,14 @@ def _reasoning(item: dict[str, Any], at: str) -> str:
     return _text(reasoning.summary, f"{at}.summary") if reasoning.summary else ""
 
 
-def _text(content: str | Sequence[Part], at: str) -> str:
+def _text(content: str | Sequence[ContentPart], at: str) -> str:
     """Return a content as text; its parts are joined by line breaks, as in a chat."""
     if isinstance(content, str):
         return content
     if not content:
         raise invalid(at, "is an empty list; send a text")
     for index, part in enumerate(content):
-        if part.type not in _TEXTS or part.text is None:
-            problem = f"is of type {part.type!r:.60}; send text, such as input_text"
-            raise invalid(f"{at}[{index}]", problem)
+        check_part(part, f"{at}[{index}]", _TEXTS)
     return "\n".join(part.text or "" for part in content)
 
 
