@@ -46,7 +46,8 @@ class Limits:
         max_stops: stop strings. OpenAI allows 4, vLLM any number.
         max_stop_chars: characters of all stop strings together; the automaton has a state for each.
         max_tools: tools. OpenAI allows 128.
-        max_schema_depth: how deeply a tool, or a variable of the template, may be nested.
+        max_schema_depth: how deeply a value that a schema demands, or a variable of the template,
+            may be nested; schemas, also of tools, may be nested twice as deeply.
         max_n: choices for each prompt; the default is vLLM's limit. `create_service` lowers this
             and `max_choices` to the number of choices that the engine can run or queue.
         max_choices: choices of all prompts together.

@@ -234,7 +234,7 @@ CALLING = {
     "reasoning_content": "abc",
     "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}     "}}],
 }
-LEVELS = DEFAULT_LIMITS.max_schema_depth - 1
+LEVELS = 2 * DEFAULT_LIMITS.max_schema_depth - 1
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ LEVELS = DEFAULT_LIMITS.max_schema_depth - 1
         (chat_params, {"max_tools": 1}, {"tools": [F]}, {"tools": [F, F]},
          "tools: has 2 tools; at most 1 are allowed"),
         (chat_params, {}, {"tools": [{**F, "x": nested(LEVELS)}]},
-         {"tools": [{**F, "x": nested(LEVELS + 1)}]}, "tools[0]: is nested deeper than 16"),
+         {"tools": [{**F, "x": nested(LEVELS + 1)}]}, "tools[0]: is nested deeper than 32"),
         (chat_params, {"max_stops": 2}, {"stop": ["a", "b"]}, {"stop": ["a", "b", "c"]},
          "stop: has 3 strings; at most 2 are allowed"),
         (completion_params, {"max_choices": 3}, {"prompt": ["a"], "n": 3},

@@ -125,7 +125,7 @@ REFUSED = {
         (function(name=[1] * 999), f"tools[0].function.name: is {str([1] * 999)[:60]}; it must"),
         (NO_SCHEMA, "tools[0].function.parameters: is"),
         ({"tools": [F] * 129}, "tools: has 129 tools; at most 128 are allowed"),
-        ({"tools": [{**F, "x": nested(16)}]}, "tools[0]: is nested deeper than 16; flatten it"),
+        ({"tools": [{**F, "x": nested(32)}]}, "tools[0]: is nested deeper than 32; flatten it"),
         ({"chat_template_kwargs": nested(17)}, "chat_template_kwargs: is nested deeper than 16"),
         ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs.messages: is taken"),
         (
@@ -329,7 +329,7 @@ def test_what_json_lacks_is_refused_by_name(server, text, message):
 @pytest.mark.parametrize(
     ("depth", "message"),
     [
-        (DEEPEST, "tools[0]: is nested deeper than 16; flatten it"),
+        (DEEPEST, "tools[0]: is nested deeper than 32; flatten it"),
         (DEEPEST + 1, f"the body is nested deeper than {DEEPEST}; flatten it"),
         (100_000, f"the body is nested deeper than {DEEPEST}; flatten it"),
     ],

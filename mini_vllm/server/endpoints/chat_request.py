@@ -240,7 +240,8 @@ def check_tools(tools: Tools | None, limits: Limits) -> None:
     """
     check_at_most("tools", len(tools or ()), limits.max_tools, "tools")
     for index, tool in enumerate(tools or ()):
-        check_depth(f"tools[{index}]", tool, limits.max_schema_depth)
+        # A level of a value takes two levels of its schema: `properties`, and the property.
+        check_depth(f"tools[{index}]", tool, 2 * limits.max_schema_depth)
         if tool.get("type") != "function":
             problem = f'is {tool.get("type")!r:.60}; it must be "function", the only kind here'
             raise invalid(f"tools[{index}].type", problem)
