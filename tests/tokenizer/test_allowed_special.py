@@ -171,6 +171,23 @@ def test_a_unigram_model_takes_no_special_token_of_its_own_vocabulary():
     assert not set(tokenizer.encode("<unk><s><|end|>").ids).intersection((1, 2, 14))
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (models.WordLevel, ("hi", "<unk>", "<unk>")),
+        (models.WordPiece, ("hi", "<", "##/s>", "<unk>")),
+    ],
+)
+def test_a_model_of_words_takes_no_special_token_as_a_word(kind, expected):
+    words = ["<unk>", "</s>", "hi", "<", "##/s>"]
+    inner = Tokenizer(kind({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    inner.add_special_tokens(["<unk>", "</s>"])
+    tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
+    assert tokenizer.encode("hi </s> x").tokens == expected
+    assert tokenizer.encode("hi </s>", allowed_special="all").tokens == ("hi", "</s>")
+
+
 def test_a_token_that_only_the_configuration_calls_special_can_be_text(tmp_path):
     inner = Tokenizer.from_str(byte_level().to_str())
     inner.add_tokens(["<|end|>"])

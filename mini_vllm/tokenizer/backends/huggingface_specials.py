@@ -112,22 +112,32 @@ def _sharing(tokenizer: tokenizers.Tokenizer, model: models.Model) -> tokenizers
     return made
 
 
-def _without(model: models.Model, tokens: Iterable[str]) -> tuple[models.Model, set[str]]:
+def _without(model: models.Model, tokens: Sequence[str]) -> tuple[models.Model, set[str]]:
     """Return a model that does not produce these tokens, and those of them that it now lacks.
 
-    Only a unigram model takes any piece of its vocabulary, wherever the text has it. In a copy of
-    the model these pieces get random texts, and keep their ids.
+    In a copy of the model these pieces get random texts, and keep their ids. A unigram model takes
+    any piece of its vocabulary, wherever the text has it, and a model of words takes whole words.
+    A model with merges is not copied: nothing is merged into a special token.
     """
-    hidden: set[str] = set()
-    if not isinstance(model, models.Unigram):
+    hidden = set[str]()
+    if not isinstance(model, models.Unigram | models.WordPiece | models.WordLevel):
         return model, hidden
     state = json.loads(model.__getstate__())
-    pieces, names = state["vocab"], set(tokens)
-    for number, (piece, score) in enumerate(pieces):
-        if piece in names:
-            pieces[number] = secrets.token_hex(16), score
-            hidden.add(piece)
-    copy = models.Unigram()
+    # The unknown token stands for text anyway, and WordPiece and WordLevel look it up by its name.
+    names = {*tokens} - {state.get("unk_token")}
+
+    def text_of(piece: str) -> str:
+        if piece not in names:
+            return piece
+        hidden.add(piece)
+        return secrets.token_hex(16)
+
+    vocab = state["vocab"]
+    if isinstance(vocab, dict):
+        state["vocab"] = {text_of(piece): token_id for piece, token_id in vocab.items()}
+    else:
+        state["vocab"] = [(text_of(piece), score) for piece, score in vocab]
+    copy = type(model)()
     copy.__setstate__(json.dumps(state).encode())
     return copy, hidden
 
