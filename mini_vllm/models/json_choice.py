@@ -2,8 +2,9 @@
 
 A mask says which bytes are valid, but not which of them end a text. `JsonChoice` reads the output,
 knows the place in it, and prefers bytes that lead to the end: suggestions of the schema and words
-of the prompt, and then the closing quote or bracket. Validity is up to the mask: a preference that
-the mask excludes is dropped.
+of the prompt, and then the closing quote or bracket. For a regular expression it prefers a text
+made from the expression, and then the end. Validity is up to the mask: a preference that the mask
+excludes is dropped.
 """
 
 import random
@@ -13,6 +14,7 @@ from typing import Any
 
 from mini_vllm.engine.request import StructuredOutputsParams
 from mini_vllm.engine.structured_output import TokenMask
+from mini_vllm.models.pattern_sample import pattern_sample
 from mini_vllm.models.suggestions import (
     Schemas,
     Suggestions,
@@ -85,6 +87,11 @@ class JsonChoice:
         self._ends_in_digit = self._is_complete = False
         if self._is_json:
             self._expect_value(self._of_roots())
+        self._is_expression = params.regex is not None
+        if params.regex is not None:
+            sample = pattern_sample(params.regex, self._suggestions.word())
+            if sample:
+                self._plans, self._is_complete = [sample.encode(errors="replace")], True
 
     def push(self, byte: int) -> None:
         """Read a byte of the output."""
@@ -93,6 +100,8 @@ class JsonChoice:
         # A plan that begins with the space before a value may go on without it.
         plans = (plan.lstrip() if plan[:1] == b" " and byte != 32 else plan for plan in self._plans)
         self._plans = [plan[1:] for plan in plans if plan[:1] == bytes([byte]) and len(plan) > 1]
+        if self._is_expression:
+            return
         if self._state in ("string", "key"):
             self._push_string(byte)
         elif self._state == "scalar" and byte not in b",]} \t\r\n":
@@ -108,7 +117,7 @@ class JsonChoice:
         """
         allowed: Collection[int] = range(self._eos + 1) if mask is None else [*mask]
         plans = self._plans
-        if 32 not in allowed and self._state not in ("string", "key"):
+        if 32 not in allowed and self._state not in ("string", "key", "outside"):
             plans = [plan.lstrip() for plan in plans]
         planned = dict.fromkeys(plan[0] for plan in plans)
         options = [byte for byte in planned if byte in allowed]
@@ -118,8 +127,9 @@ class JsonChoice:
         self._plans = []
         match self._state:
             case "outside":
-                ends = self._is_complete and mask is not None and self._eos in mask
-                return [self._eos] if ends else self._after_number(mask)
+                ends = self._is_complete or self._left < 0
+                may_end = mask is not None and self._eos in mask
+                return [self._eos] if ends and may_end else self._after_number(mask)
             case "done":
                 return [self._eos] if self._eos in allowed else None
             case "string" | "key":

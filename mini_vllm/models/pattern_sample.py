@@ -5,6 +5,7 @@ itself. The text is made from the expression as `re` parses it.
 """
 
 import re
+import warnings
 
 # The standard library has no public parser of expressions.
 from re import _parser  # type: ignore[attr-defined]
@@ -30,7 +31,10 @@ def pattern_sample(pattern: str, word: str) -> str | None:
     if len(pattern) > _MOST:
         return None
     try:
-        return _text(_parser.parse(pattern), word)
+        with warnings.catch_warnings():
+            # The parser warns of `[[`, which may get another meaning.
+            warnings.simplefilter("ignore")
+            return _text(_parser.parse(pattern), word)
     except (re.error, RecursionError, OverflowError):
         return None
 
@@ -85,7 +89,9 @@ def _fits(kind: str, value: Any, char: str) -> bool:
             return chr(value[0]) <= char <= chr(value[1])
         case "CATEGORY":
             _, _, name = str(value).partition("_")
-            fits = re.match(_CATEGORIES.get(name.removeprefix("NOT_"), "(?!)"), char) is not None
+            category = _CATEGORIES.get(name.removeprefix("NOT_"), "(?!)")
+            # As in schemas, whose expressions are those of JavaScript.
+            fits = re.match(category, char, re.ASCII) is not None
             return fits != name.startswith("NOT_")
         case "IN":
             negated = str(value[0][0]) == "NEGATE"

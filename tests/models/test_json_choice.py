@@ -131,6 +131,26 @@ def test_words_are_those_of_the_prompt_and_of_the_schema(engine, wanted, text, e
     assert json.loads(answer(engine, wanted, text=text)) == expected
 
 
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"regex": r"\w+@\w+\.com\n"}, "Paris@Paris.com\n"),
+        ({"regex": r"SELECT .* FROM [a-z]+;"}, "SELECT Paris FROM paris;"),
+        ({"regex": "(foo|bar)*baz"}, "foobaz"),
+        ({"regex": r"[a||b]\n+"}, "a\n"),
+        ({"regex": r"[^\x00-\x7F]{2}"}, "éé"),
+        ({"regex": r"\p{Lu}{2,}"}, None),
+        ({"grammar": 'start: "x" /[0-9]/+'}, None),
+    ],
+)
+@pytest.mark.parametrize("temperature", [0, 1])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_text_for_a_regular_expression_ends(engine, wanted, expected, temperature):
+    wanted = StructuredOutputsParams(**wanted)
+    text = answer(engine, wanted, temperature=temperature, max_tokens=200)
+    assert text == (expected or text)
+
+
 @pytest.mark.parametrize("text", ["x" * 3000, "请用中文写一个关于北京的对象" * 20, "Paris"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_answer_is_short_if_it_may_have_few_tokens(engine, text):

@@ -116,14 +116,14 @@ def _without(model: models.Model, tokens: Sequence[str]) -> tuple[models.Model, 
     """Return a model that does not produce these tokens, and those of them that it now lacks.
 
     In a copy of the model these pieces get random texts, and keep their ids. A unigram model takes
-    any piece of its vocabulary, wherever the text has it, and a model of words takes whole words.
+    any piece of its vocabulary, wherever the text has it; WordPiece and WordLevel take whole ones.
     A model with merges is not copied: nothing is merged into a special token.
     """
     hidden = set[str]()
     if not isinstance(model, models.Unigram | models.WordPiece | models.WordLevel):
         return model, hidden
     state = json.loads(model.__getstate__())
-    # The unknown token stands for text anyway, and WordPiece and WordLevel look it up by its name.
+    # The unknown token is in the place of text anyway, and its model looks it up by its name.
     names = {*tokens} - {state.get("unk_token")}
 
     def text_of(piece: str) -> str:
