@@ -191,7 +191,7 @@ def schema_branches(schema: Any, root: Mapping[str, Any]) -> list[Mapping[str, A
 
 def _target(reference: Any, root: Mapping[str, Any]) -> Any:
     """Return the target of a reference such as `#/$defs/city` (RFC 6901), or None."""
-    if not isinstance(reference, str) or not reference.startswith("#"):
+    if not isinstance(reference, str) or not f"{reference}/".startswith("#/"):
         return None
     target: Any = root
     for word in unquote(reference[1:]).split("/")[1:]:

@@ -41,7 +41,7 @@ def tool(parameter=None, /, *, name="f", key="k"):
         ({"$ref": "#/$defs/list/anyOf/2"}, None), ({"$ref": "#/$defs/list/anyOf/-1"}, None),
         ({"$ref": "#/$defs/loop"}, {"null"}), ({"$ref": "#/$defs/nothing"}, None),
         ({"$ref": "#/$defs/count/type/x"}, None), ({"$ref": "https://example.com/a"}, None),
-        ({"$ref": 5}, None), ({"$ref": "#"}, {"object"}),
+        ({"$ref": 5}, None), ({"$ref": "#"}, {"object"}), ({"$ref": "#anchor"}, None),
     ],
 )  # fmt: skip
 def test_allowed_types(schema, expected):

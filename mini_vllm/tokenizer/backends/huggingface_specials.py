@@ -116,8 +116,8 @@ def _without(model: models.Model, tokens: Sequence[str]) -> tuple[models.Model, 
     """Return a model that does not produce these tokens, and those of them that it now lacks.
 
     In a copy of the model these pieces get random texts, and keep their ids. A unigram model takes
-    any piece of its vocabulary, wherever the text has it; WordPiece and WordLevel take whole ones.
-    A model with merges is not copied: nothing is merged into a special token.
+    any piece of its vocabulary, wherever the text has it; WordPiece and WordLevel take a piece that
+    is a whole word. A model with merges is not copied: nothing is merged into a special token.
     """
     hidden = set[str]()
     if not isinstance(model, models.Unigram | models.WordPiece | models.WordLevel):
