@@ -192,6 +192,24 @@ def structured(**kinds):
     return {"structured_outputs": kinds}
 
 
+WHEN = {"type": "string", "description": 'When to "start" / ends.'}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said_text"),
+    [
+        (schema({"type": "object", "properties": {"start": WHEN}, "required": ["start"]}),
+         '{"start": "now"}'),
+        (structured(regex="start|/start/"), "/start/"),
+        (structured(choice=["start", "stop"]), "start"),
+        (structured(grammar='// start\nstart: "start" one\none: "1"\n'), "start1"),
+    ],
+)  # fmt: skip
+def test_the_word_start_is_a_text_like_any_other_behind_reasoning(embedded, wanted, said_text):
+    (choice,) = said(embedded, **wanted, say=f"<think>Hm.</think>{said_text}")
+    assert choice["message"]["content"] == said_text
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

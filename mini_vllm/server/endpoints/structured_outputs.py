@@ -22,6 +22,8 @@ from mini_vllm.text.call_grammar import arguments_schema, call_grammar
 from mini_vllm.text.reasoning_formats import find_reasoning_format
 from mini_vllm.text.whole_json import JsonDepthError, load_json
 
+# The first rule. Comments, texts, schemas and regular expressions may have the same word.
+_START = re.compile(r'(//[^\n]*|"(?:[^"\\]|\\.)*"|/(?:[^/\\\n]|\\.)+/)|\bstart\b')
 # Former fields of vLLM: 0.33.0 ignores them (entrypoints/serve/engine/protocol.py).
 GUIDED = {
     f"guided_{kind}": f'was removed from vLLM, and here; send structured_outputs: {{"{kind}": ...}}'
@@ -217,10 +219,10 @@ def _after_reasoning(
     """Return the constraint with free reasoning before it: only the answer is constrained."""
     assert service.reasoning_format is not None
     format, lark = find_reasoning_format(service.reasoning_format), lark_of(constraint)
-    if len(re.findall(r"\bstart\b", lark)) > 1:
+    if sum(not match[1] for match in _START.finditer(lark)) > 1:
         raise ValueError("another rule refers to the rule start, which must follow the reasoning")
     manager = service.engine.structured_outputs
-    rules = [re.sub(r"\bstart\b", "reasoned_answer", lark)]
+    rules = [_START.sub(lambda match: match[1] or "reasoned_answer", lark)]
     for number, closing in enumerate(format.closings):
         special = manager.special_id(closing)
         # The text of a rule with a suffix ends where the suffix first occurs.
