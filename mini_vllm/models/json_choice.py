@@ -77,7 +77,9 @@ class JsonChoice:
         self._eos = eos
         self._left = max_tokens // 2
         self._is_json = params.json is not None or params.json_object
-        self._roots = [*schemas_in(params)]
+        self._schemas = [*schemas_in(params)]
+        self._roots = [schema for _, schema in self._schemas]
+        self._output = bytearray()
         self._suggestions = Suggestions(prompt)
         self._stack: list[_Frame] = []
         self._text = bytearray()
@@ -96,6 +98,7 @@ class JsonChoice:
     def push(self, byte: int) -> None:
         """Read a byte of the output."""
         self._left -= 1
+        self._output.append(byte)
         self._ends_in_digit = byte in b"0123456789"
         # A plan that begins with the space before a value may go on without it.
         plans = (plan.lstrip() if plan[:1] == b" " and byte != 32 else plan for plan in self._plans)
@@ -149,7 +152,7 @@ class JsonChoice:
 
     def _after_number(self, mask: TokenMask | None) -> list[int] | None:
         """Return an id that ends a number outside JSON, such as the number of a call, or None."""
-        if mask is None or not self._roots or not self._ends_in_digit:
+        if mask is None or not self._schemas or not self._ends_in_digit:
             return None
         options = [token_id for token_id in mask if token_id not in _DIGITS_AND_SPACES]
         return options[:1] or None
@@ -263,6 +266,16 @@ class JsonChoice:
             self._plans = [b" " * space + plan for plan in self._values(branches)]
 
     def _of_roots(self) -> Schemas:
+        """Return the schemas for the function that the output named last, or for the answer."""
+        output = self._output.decode(errors="replace")
+        ends = {
+            (output.rfind(name) + len(name), len(name)): name
+            for name, _ in self._schemas
+            if name is not None and name in output
+        }
+        called = ends[max(ends)] if ends else None
+        roots = [schema for name, schema in self._schemas if name == called]
+        self._roots = roots or self._roots
         return [branch for root in self._roots for branch in schema_branches(root, root)]
 
     def _inside(self, schemas: list[Any]) -> Schemas:

@@ -27,7 +27,8 @@ _FORMATS = {
     "uri": "https://example.com/",
     "uuid": "123e4567-e89b-42d3-a456-426614174000",
 }
-_SCHEMA = re.compile(r"%json (?=[{tf])")
+# A schema in a grammar, and before it the name of its function, as `call_grammar` writes it.
+_SCHEMA = re.compile(r'(?:^// ("(?:[^"\\]|\\.)*")\n\w+: )?%json (?=[{tf])', re.MULTILINE)
 _MARKUP = re.compile(r"<[^<>]{1,40}>")
 _TURN = re.compile(r"\buser\b\W*\n")
 # A longer word is cut: a text without spaces must not fill the whole answer.
@@ -105,17 +106,18 @@ class Suggestions:
         return self._words[(self._spoken - 1) % len(self._words)]
 
 
-def schemas_in(params: StructuredOutputsParams) -> Iterator[Any]:
-    """Yield the JSON schemas of a demanded form."""
+def schemas_in(params: StructuredOutputsParams) -> Iterator[tuple[str | None, Any]]:
+    """Yield the JSON schemas of a demanded form, each with the function that it is for, or None."""
     if params.json is not None:
-        yield json.loads(params.json)
+        yield None, json.loads(params.json)
     elif params.grammar is not None:
         for match in _SCHEMA.finditer(params.grammar):
             try:
-                yield json.JSONDecoder().raw_decode(params.grammar, match.end())[0]
+                schema = json.JSONDecoder().raw_decode(params.grammar, match.end())[0]
             except ValueError:
                 # A literal of the grammar that only looks like a schema.
                 continue
+            yield match[1] and json.loads(match[1]), schema
 
 
 def owner_of(roots: Sequence[Any], schema: Any) -> Any:

@@ -172,6 +172,7 @@ class _Writer:
     def write(self, answer: str | None) -> str:
         """Return the grammar."""
         arguments = [
+            f"// {json.dumps(function['name'])}\n"
             f"arguments_{number}: {json_rule(arguments_schema(function.get('parameters')))}"
             for number, function in enumerate(self._functions)
         ]

@@ -166,10 +166,10 @@ def test_an_answer_is_short_if_it_may_have_few_tokens(engine, text):
 @pytest.mark.parametrize("temperature", [0, 1])
 def test_a_demanded_call_ends_and_fits_in_any_format(format, temperature):
     chance = random.Random(7)
-    for name in ("create_event", "calculate", "book_flight", "search_files"):
+    for name in ("create_event", "calculate", "book_flight", "search_files", "read_file"):
         tools = [
             {"type": "function", "function": {"name": one, "parameters": TOOLS[one]}}
-            for one in (name, *chance.sample(["bash", "list_tables", "run_sql"], 2))
+            for one in (name, *chance.sample(["bash", "list_tables", "run_sql", "edit_file"], 2))
         ]
         read, grammar = call_grammar(format, tools)
         wanted = StructuredOutputsParams(grammar=grammar)
@@ -184,3 +184,4 @@ def test_a_demanded_call_ends_and_fits_in_any_format(format, temperature):
         assert calls, text
         for called, arguments in calls.values():
             jsonschema.validate(json.loads(arguments), TOOLS[called])
+            assert {*json.loads(arguments)} <= {*TOOLS[called]["properties"]}
