@@ -79,6 +79,8 @@ class JsonChoice:
         self._is_json = params.json is not None or params.json_object
         self._schemas = [*schemas_in(params)]
         self._roots = [schema for _, schema in self._schemas]
+        # A text that may be an answer has no function to be called first.
+        self._is_called = any(name is None for name, _ in self._schemas)
         self._output = bytearray()
         self._suggestions = Suggestions(prompt)
         self._stack: list[_Frame] = []
@@ -274,6 +276,7 @@ class JsonChoice:
             if name is not None and name in output
         }
         called = ends[max(ends)] if ends else None
+        self._is_called |= called is not None
         roots = [schema for name, schema in self._schemas if name == called]
         self._roots = roots or self._roots
         return [branch for root in self._roots for branch in schema_branches(root, root)]
@@ -333,6 +336,9 @@ class JsonChoice:
 
     def _values(self, branches: Schemas) -> list[bytes]:
         frame = self._stack[-1] if self._stack else None
+        if frame and frame.name == "name" and self._schemas and not self._is_called:
+            # The name of a function is no word of the user.
+            return []
         return self._suggestions.values(
             branches,
             0 if frame is None or frame.is_object else frame.size,

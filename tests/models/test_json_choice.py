@@ -185,3 +185,10 @@ def test_a_demanded_call_ends_and_fits_in_any_format(format, temperature):
         for called, arguments in calls.values():
             jsonschema.validate(json.loads(arguments), TOOLS[called])
             assert {*json.loads(arguments)} <= {*TOOLS[called]["properties"]}
+
+
+@pytest.mark.parametrize("format", ["hermes", "kimi_k2", None])
+def test_the_last_word_of_the_prompt_is_an_argument_and_no_name(format):
+    tool = {"type": "function", "function": {"name": "f", "parameters": TOOLS["get_weather"]}}
+    wanted = StructuredOutputsParams(grammar=call_grammar(format, [tool])[1])
+    assert '{"location": "Paris"' in answer("bytes", wanted, text="The weather in Paris?")
