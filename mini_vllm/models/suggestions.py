@@ -15,6 +15,8 @@ from mini_vllm.text.schemas import schema_branches
 Schemas = list[Mapping[str, Any]]
 _MOST_WORDS = 8
 _MOST_NAMES = 8
+# A text without spaces is cut: it must not fill the whole answer.
+_MOST_BYTES, _FEW_BYTES = 40, 12
 _FORMATS = {
     "date": "2026-01-31",
     "date-time": "2026-01-31T12:00:00Z",
@@ -31,8 +33,7 @@ _FORMATS = {
 _SCHEMA = re.compile(r'(?:^// ("(?:[^"\\]|\\.)*")\n\w+: )?%json (?=[{tf])', re.MULTILINE)
 _MARKUP = re.compile(r"<[^<>]{1,40}>")
 _TURN = re.compile(r"\buser\b\W*\n")
-# A longer word is cut: a text without spaces must not fill the whole answer.
-_WORD = re.compile(r"[^\W_][\w'’-]{0,38}[^\W_]|[^\W\d_]")
+_WORD = re.compile(r"[^\W_][\w'’-]*[^\W_]|[^\W\d_]")
 _NAME = re.compile(r"[\"'`“]([A-Za-z_]\w{0,40})[\"'`”]")
 
 
@@ -49,6 +50,7 @@ class Suggestions:
     def __init__(self, prompt: str) -> None:
         self._words, self.names = _words(prompt)
         self._spoken = 0
+        self._shortest = _cut(min(self._words, key=len), _FEW_BYTES)
 
     def values(self, branches: Schemas, place: int, *, is_root: bool, is_deep: bool) -> list[bytes]:
         """Return values that a schema suggests, as JSON, the best first.
@@ -75,7 +77,7 @@ class Suggestions:
         if is_deep:
             kinds.sort(key=lambda kind: kind in ("array", "object"))
         kind = next((kind for kind in kinds if kind != "null"), None)
-        if is_deep and kind in ("array", "object") and "null" in kinds:
+        if is_deep and "null" in kinds:
             return [b"null"]
         match kind:
             case "object":
@@ -92,13 +94,14 @@ class Suggestions:
                 return [as_json(sample)]
         if kind is None and is_root:
             return [b"{"]
-        best = min(self._words, key=len) if is_deep else self.word()
+        best = self._shortest if is_deep else self.word()
         for branch in branches:
             if isinstance(pattern := branch.get("pattern"), str):
                 sample = pattern_sample(pattern, best)
                 if sample is not None:
                     return [as_json(sample)]
-        return [as_json(word) for word in dict.fromkeys([best, *self._words[:3]])]
+        words = [best] if is_deep else [best, *self._words[:3]]
+        return [as_json(word) for word in dict.fromkeys(words)]
 
     def word(self) -> str:
         """Return the next word of the prompt, beginning with the last."""
@@ -137,7 +140,13 @@ def _words(prompt: str) -> tuple[list[str], list[str]]:
     telling = [word for word in words if len(word) > 3 or not word.islower()]
     names = [*dict.fromkeys(_NAME.findall(text))][:_MOST_NAMES]
     values = [word for word in telling if word not in names]
-    return [*dict.fromkeys(values or words or ["answer"])][:_MOST_WORDS], names or ["answer"]
+    short = (_cut(word, _MOST_BYTES) for word in values or words or ["answer"])
+    return [*dict.fromkeys(short)][:_MOST_WORDS], names or ["answer"]
+
+
+def _cut(word: str, most: int) -> str:
+    """Return the characters of a word that fit in so many bytes."""
+    return word.encode(errors="replace")[:most].decode(errors="ignore")
 
 
 def as_json(value: Any) -> bytes:

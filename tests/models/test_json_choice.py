@@ -158,6 +158,10 @@ def test_an_answer_is_short_if_it_may_have_few_tokens(engine, text):
     schema = {"type": "object", "properties": {f"group {n}": group for n in range(9)}}
     for wanted in (as_schema(schema), StructuredOutputsParams(json_object=True)):
         json.loads(answer(engine, wanted, text=text, max_tokens=300))
+    fields = {f"f{n}": {"type": ["string", "null"] if n % 2 else "string"} for n in range(16)}
+    required = {"type": "object", "properties": fields, "required": [*fields]}
+    value = json.loads(answer(engine, as_schema(required), text=text, max_tokens=512))
+    jsonschema.validate(value, required)
 
 
 @pytest.mark.parametrize(
