@@ -337,7 +337,7 @@ class JsonChoice:
     def _values(self, branches: Schemas) -> list[bytes]:
         frame = self._stack[-1] if self._stack else None
         if frame and frame.name == "name" and self._schemas and not self._is_called:
-            # The name of a function is no word of the user.
+            # No word of the user becomes the name of a function.
             return []
         return self._suggestions.values(
             branches,

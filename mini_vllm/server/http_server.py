@@ -117,7 +117,8 @@ class TimedProtocol(HttpToolsProtocol):
 
 
 def _end_by_closing(cycle: RequestResponseCycle) -> None:
-    """Have an answer without a length end with the connection: HTTP/1.0 has no chunks."""
+    """End an answer without a length by closing: HTTP/1.0 has neither chunks nor `100 Continue`."""
+    cycle.waiting_for_100_continue = False
     send = cycle.send
 
     async def send_plain(message: Any) -> None:
