@@ -64,7 +64,7 @@ REFUSED = {
         ),
         (content({"type": "refusal"}), "messages[0].content[0].refusal: is missing; add it"),
         (content(), "messages[0].content: is an empty list; send a text"),
-        ({"verbosity": "loud"}, "verbosity: invalid enum value 'loud'"),
+        ({"verbosity": "loud"}, "verbosity: invalid enum value 'loud'; it must be low"),
         ({"best_of": 2}, "best_of: is 2; it must be n, which is 1, or left out"),
         ({"max_tokens": 1e300}, "max_tokens: expected `int | null`, got `float`"),
         ({"logit_bias": {"5": 1, "7": "x"}}, "logit_bias.7: is 'x'; it must be a number"),
@@ -108,7 +108,7 @@ REFUSED = {
         ({"tool_choice": "sometimes"}, "tool_choice: is 'sometimes'; it must be none, auto"),
         (named("f"), "tool_choice.function.name: is 'f', which is not among the tools"),
         ({**named("g"), "tools": [F]}, "tool_choice.function.name: is 'g', which is not among"),
-        ({**named("f", "tool"), "tools": [F]}, "tool_choice.type: invalid value 'tool'"),
+        ({**named("f", "tool"), "tools": [F]}, "tool_choice.type: invalid value 'tool'; it must"),
         ({**allowed("some", "f"), "tools": [F]}, "tool_choice.allowed_tools.mode: invalid enum"),
         ({**allowed("auto"), "tools": [F]}, "tool_choice.allowed_tools.tools: is empty"),
         (

@@ -20,6 +20,12 @@ T = TypeVar("T", bound=msgspec.Struct)
 _MISSING = re.compile("Object missing required field `(.*)`")
 _LARGEST = 2**63
 _LONGEST_PROBLEM = 100
+# The values of fields that have few; the message of a wrong value does not list them.
+_CHOICES = {
+    "verbosity": "low, medium or high",
+    "tool_choice.type": "function or allowed_tools",
+    "tool_choice.allowed_tools.mode": "auto or required",
+}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -156,6 +162,8 @@ def _wrong_shape(error: msgspec.ValidationError, at: str = "") -> ApiError:
         problem = "is missing; add it"
     if len(problem) > _LONGEST_PROBLEM:
         problem = f"{problem[:_LONGEST_PROBLEM]}…"
+    if param in _CHOICES:
+        problem += f"; it must be {_CHOICES[param]}"
     if not param:
         return invalid(None, f"the body is not a request: {problem}")
     return invalid(param, problem[:1].lower() + problem[1:])
