@@ -17,6 +17,7 @@ from types import MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 from labkit.errors import LabFolderError
+from labkit.running import platform
 from labkit.running.source import is_given, text_of
 from labkit.running.trace import (
     EVENTS,
@@ -124,7 +125,7 @@ class Run:
                 trace.steps.append(Step(doing, result, held))
                 returned.append(value)
         except (Exception, SystemExit) as error:
-            trace.raised = _raised(error, str(doing))
+            trace.raised = _raised(error, doing)
             if isinstance(error, MemoryError) and not trace.raised.line and doing is not None:
                 trace.raised = replace(trace.raised, line=self._line_of(doing.name))
         self._held = held
@@ -177,7 +178,7 @@ class Run:
             for doing in self.trace.new:
                 self._objects.append(self._make(doing))
         except (Exception, SystemExit) as error:
-            self.trace.raised = _raised(error, str(doing))
+            self.trace.raised = _raised(error, doing)
 
     def _make(self, value: Any) -> Any:
         """Return a copy of an argument; for a recipe, return the object, which is made once."""
@@ -344,13 +345,14 @@ def as_plain(value: Any) -> Any:
         raise TypeError(f"a {error} is not plain data: it does not cross") from None
 
 
-def _raised(error: BaseException, call: str) -> Raised:
+def _raised(error: BaseException, doing: object) -> Raised:
+    platform.make_room(error)
     own = _own_frames(error)
     line = f"line {own[-1].lineno}: {own[-1].line}" if own else ""
     message = text_of(error) + _suggestion(error)
     if isinstance(error, NotImplementedError) and not message and own:
         message = f"{own[-1].name} (line {own[-1].lineno})"
-    clipped = (text[:_MOST_CHARACTERS] for text in (message, line, call))
+    clipped = (text[:_MOST_CHARACTERS] for text in (message, line, str(doing)))
     if error.__traceback__ is not None:
         # Its first frame holds the trace, which is to hold the error.
         error.__traceback__ = error.__traceback__.tb_next

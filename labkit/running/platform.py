@@ -247,6 +247,20 @@ def readers_code() -> Iterator[None]:
         READERS_CODE_RUNS[0] = 0
 
 
+def make_room(error: BaseException) -> None:
+    """Clear the frames of an error that says that the memory is used up: they hold the values that
+    fill it, and to name their lines takes some. The reader's code has ended with it.
+    """
+    if not isinstance(error, MemoryError):
+        return
+    READERS_CODE_RUNS[0] = 0
+    # The first frame still runs, and to refuse to clear that one would take memory, too.
+    step = error.__traceback__ and error.__traceback__.tb_next
+    while step is not None:
+        step.tb_frame.clear()
+        step = step.tb_next
+
+
 @contextmanager
 def no_event_loop() -> Iterator[None]:
     """Hide the running event loop from the body: in a browser, the page's own always runs."""

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import threading
+import traceback
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -292,6 +293,10 @@ class LabPlugin:
         report = yield
         if result is None:
             return report
+        if platform.page() is not None and result.kind is ResultKind.TIMEOUT:
+            # The values that the code has made or keeps would take the memory of the next tests.
+            traceback.clear_frames(call.excinfo and call.excinfo.tb)
+            self.labs.forget(run.lab.path)
         if result.kind is ResultKind.TIMEOUT and item.stash[_LIMIT] == self._limit:
             self._timeouts[run.lab.path].add(_task_of(item))
         elif _fills_page(result):

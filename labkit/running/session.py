@@ -128,6 +128,10 @@ class LabsOfSession:
             self._after_run("")
         return self._driver(folder, f"{self._seed}/{test}")
 
+    def forget(self, folder: Path) -> None:
+        """Let go of a lab's code with all that it keeps; the next test imports it anew."""
+        self._code[folder].forget()
+
     def fresh_code(self, folder: Path) -> Callable[[str], Any]:
         """Import the code of a lab anew; return a function that returns its objects by name.
 
@@ -189,6 +193,11 @@ class LabsOfSession:
         def performed(new: Sequence[New], calls: Iterable[Call], watch: str) -> Trace:
             with platform.readers_code():
                 trace = self.perform(resolve, new, calls, watch)
+            error = None if trace.raised is None else trace.raised.error
+            if isinstance(error, MemoryError) and platform.page() is not None:
+                # Whatever the code keeps would leave no memory for the report.
+                error.__traceback__ = None
+                self.forget(folder)
             self._after_run("" if trace.raised is None else trace.raised.kind)
             return trace
 

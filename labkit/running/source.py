@@ -136,6 +136,10 @@ def _execute(module: ModuleType, data: bytes, shown: str, filename: str, code: C
         raise
     except BaseException as error:
         # A time limit's exception arrives here too: it is not derived from Exception.
+        if isinstance(error, MemoryError):
+            # Both hold the values that fill the memory, and the message takes some.
+            vars(module).clear()
+            traceback.clear_frames(error.__traceback__)
         where = last_line_in(error, filename)
         raise LoadFailure(
             f"{shown} {_stopped(error, where)}", where[0] if where else None

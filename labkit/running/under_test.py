@@ -1,5 +1,6 @@
 """The code of one lab in one session: its module, and the parts of a composed lab."""
 
+import gc
 import os
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -106,6 +107,15 @@ class CodeUnderTest:
         if (first := self.waits_for) is not None:
             raise self._missing(first)
         return self._module(self._lab.label, self._implementation, self._lab)
+
+    def forget(self) -> None:
+        """Let go of the modules with all that they hold; the next use imports them anew."""
+        for name, module in [*self._modules.items()]:
+            if isinstance(module, ModuleType):
+                # Frames of errors may still hold it.
+                vars(module).clear()
+                del self._modules[name]
+        gc.collect()
 
     def resolve(self, name: str) -> Any:
         """Return the object called `name`; `given.NAME` is a name in the given module.

@@ -74,14 +74,17 @@ def test_more_memory_than_there_is_is_a_failure_of_its_test(python):
     assert any(label["text"].startswith("MemoryError") for label in labels)
 
 
+def _keeping(code):
+    return with_feed(code).replace("def feed(self, token_id)", "def feed(self, token_id, kept=[])")
+
+
 # What takes the memory of a browser, each on the last line of the file.
 FILLS = {
     "returned, 200 MB": with_feed("return 'x' * 200_000_000"),
     "returned, 300 MB": with_feed("return 'x' * 300_000_000"),
     "returned, 700 MB": with_feed("return 'x' * 700_000_000"),
-    "kept": with_feed("return kept.append('x' * 50_000_000) or super().feed(token_id)").replace(
-        "def feed(self, token_id)", "def feed(self, token_id, kept=[])"
-    ),
+    "kept": _keeping("return kept.append('x' * 50_000_000) or super().feed(token_id)"),
+    "kept, small pieces": _keeping("return kept.extend(str(n) * 2_000 for n in range(10_000_000))"),
 }
 
 
