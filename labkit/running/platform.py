@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import Any
 
@@ -257,7 +257,9 @@ def make_room(error: BaseException) -> None:
     # The first frame still runs, and to refuse to clear that one would take memory, too.
     step = error.__traceback__ and error.__traceback__.tb_next
     while step is not None:
-        step.tb_frame.clear()
+        # The frame of a generator that caught the error may wait for its next value.
+        with suppress(RuntimeError):
+            step.tb_frame.clear()
         step = step.tb_next
 
 

@@ -44,26 +44,26 @@ def json_rule(schema: Any, *, white_space: bool = True) -> str:
         # Allow every escape that JSON has for a string, even if it is not necessary.
         "json_allow_general_unicode_escapes": True,
     }
-    schema = {} if schema is True else _understood(schema)
+    schema = {} if schema is True else _without_annotations(schema)
     return (
         f"%json {json.dumps({**schema, 'x-guidance': options} if schema is not False else False)}"
     )
 
 
-def _understood(schema: Any) -> Any:
+def _without_annotations(schema: Any) -> Any:
     """Return a schema without words that demand nothing, and that llguidance refuses."""
     if isinstance(schema, list):
-        return [_understood(item) for item in schema]
+        return [_without_annotations(item) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
     words = {}
     for word, value in schema.items():
         if word in _MAPS and isinstance(value, Mapping):
-            words[word] = {name: _understood(inner) for name, inner in value.items()}
+            words[word] = {name: _without_annotations(inner) for name, inner in value.items()}
         elif word in _VALUES:
             words[word] = value
         elif not _demands_nothing(word, value):
-            words[word] = _understood(value)
+            words[word] = _without_annotations(value)
     return words
 
 
