@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -91,6 +92,28 @@ def test_a_test_that_cannot_end_is_ended_at_once_and_the_reason_is_named(
 
 def test_code_that_sleeps_and_works_is_not_stuck():
     assert len(run("doze", 10).steps) == 10
+
+
+@pytest.mark.parametrize(
+    ("waits", "is_stuck"),
+    [
+        (range(1, 9), True),
+        # A busy machine gave the processor to others.
+        ([5] * 8, False),
+        # The code waited, then worked, and then waited again.
+        ([1, 2, 3, 4, 4, 5, 6, 7], False),
+        # The system does not count it.
+        ([None] * 8, True),
+    ],
+)
+def test_code_without_processor_time_is_stuck_only_if_it_waits(monkeypatch, waits, is_stuck):
+    counts = iter(waits)
+    monkeypatch.setattr(platform, "waits", lambda: next(counts))
+    monkeypatch.setattr("time.process_time", lambda: 1.0)
+    stuck = Stuck("starter.py", SECONDS)
+    with pytest.raises(OverdueError) if is_stuck else nullcontext():
+        for _ in range(7):
+            stuck.check_idle()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,12 @@ from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import Any
 
+try:
+    import resource
+except ImportError:
+    # A browser's Python has no such module.
+    resource = None  # type: ignore[assignment]
+
 _IN_BROWSER = sys.platform == "emscripten"
 # The features that `@pytest.mark.needs(...)` of a lab's test may name, and those a browser lacks.
 NEEDS = {"threads": "a browser's Python has no threads"}
@@ -261,6 +267,18 @@ def make_room(error: BaseException) -> None:
         with suppress(RuntimeError):
             step.tb_frame.clear()
         step = step.tb_next
+
+
+def waits() -> int | None:
+    """Return how often the process has given up its processor to wait; None if the platform does
+    not count it.
+
+    A process whose processor a busy machine gives to others does not wait.
+    """
+    if resource is None:
+        return None
+    # Some systems leave the field 0: even the start of Python waits for its files.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw or None
 
 
 @contextmanager

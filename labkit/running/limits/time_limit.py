@@ -54,8 +54,8 @@ class OverdueError(BaseException):
 class Stuck:
     """Sees that a test cannot end within its limit, before the limit ends it.
 
-    Processor time and ticks decide. If the machine is busy or stands still, no tick arrives, so
-    right code is never stuck.
+    Processor time, waits, and ticks decide. If the machine is busy or stands still, no tick
+    arrives, or the code gets no processor time without having waited, so right code is never stuck.
 
     Args:
         code: the file name of the code under test.
@@ -81,6 +81,7 @@ class Stuck:
         self._excess = share * _EXCESS
         self._begin = platform.processor_time()
         self._used = time.process_time()
+        self._waits = platform.waits()
         self._idle_ticks = 0
         self._looked = self._begin
         self._call: FrameType | None = None
@@ -96,9 +97,12 @@ class Stuck:
         Raises:
             OverdueError: no thread has run for several ticks.
         """
-        used = time.process_time()
-        self._idle_ticks = self._idle_ticks + 1 if used - self._used < _IDLE_SECONDS else 0
-        self._used = time.process_time()
+        used, waits = time.process_time(), platform.waits()
+        # Code that works may get no processor time between two ticks of a busy machine.
+        has_waited = waits is None or waits != self._waits
+        is_idle = used - self._used < _IDLE_SECONDS and has_waited
+        self._idle_ticks = self._idle_ticks + 1 if is_idle else 0
+        self._used, self._waits = time.process_time(), waits
         if self._idle_ticks >= self._most_idle_ticks:
             seconds = f"{self._most_idle_ticks * platform.TICK:g} s"
             reason = f"{WAITS}: no thread ran for {seconds}"
