@@ -72,9 +72,12 @@ async function fetched(request, event) {
     if (isKeepable(response)) event.waitUntil(keep(request.url, response.clone()));
     return response;
   } catch (error) {
-    const kept = await (await caches.open(CACHE)).match(plain(request.url));
+    const cache = await caches.open(CACHE);
+    const kept = await cache.match(plain(request.url));
     if (kept) return kept;
     if (request.mode !== "navigate") throw error;
+    const page = plain(request.url).replace(/\/?(index\.html)?$/, "/");
+    if (await cache.match(page)) return Response.redirect(page);
     const headers = { "Content-Type": "text/html; charset=utf-8" };
     return new Response(NOT_KEPT, { status: 503, headers });
   }

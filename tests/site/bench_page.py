@@ -1,7 +1,8 @@
 """The bench of a lab as a person uses it, for tests in a browser."""
 
+import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from course_code import REFERENCES
@@ -30,6 +31,13 @@ def serving(folder):
     """Serve a site at a port of its own; yields the server, whose `url` is its address."""
     server = make_server(folder, 0)
     server.url = f"http://127.0.0.1:{server.server_port}/"
+    begin, connections = server.process_request, []
+
+    def process_request(connection, address):
+        connections.append(connection)
+        begin(connection, address)
+
+    server.process_request = process_request
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
@@ -37,6 +45,10 @@ def serving(folder):
     finally:
         server.shutdown()
         server.server_close()
+        # A browser would still be answered on the connections that it keeps.
+        for connection in connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 

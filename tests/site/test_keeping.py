@@ -79,10 +79,15 @@ class TestOneReader:
     def test_a_reload_and_a_new_window_keep_code_and_progress(self, passed, url):
         source = REFERENCES["03"] + "# mine\n"
         passed.write(source)
+        passed.js("$('#bench .student input').focus()")
+        passed.press(*"Ada")
         for _ in range(2):
             passed.driver.refresh()
             passed.open()
             assert passed.code == source
+        name = passed.driver.find_element("css selector", "#bench .student input")
+        assert name.get_property("value") == "Ada"
+        name.clear()
         mine = passed.driver.current_window_handle
         passed.driver.switch_to.new_window("tab")
         try:
@@ -104,12 +109,19 @@ class TestOneReader:
         again = Bench(passed.driver, url, "03")
         assert again.code is None
         assert "Solution" not in again.texts("#bench button:not([hidden])")
+        export = downloads / "course.json"
+        everything = json.loads(export.read_bytes())
+        # Another edition may have more labs.
+        export.write_text(json.dumps(everything | {"code": {**everything["code"], "99": ""}}))
         file = again.driver.find_element("css selector", "#bench input[type=file]")
-        file.send_keys(str(downloads / "course.json"))
+        file.send_keys(str(export))
         again.until("$('#bench .notices').textContent.startsWith('course.json: code and progress')")
+        assert "This course has no lab 99" in again.text("#bench .notices")
         again.until(KEPT)
         assert again.code == REFERENCES["03"] + "# mine\n"
         assert "Solution" in again.texts("#bench button:not([hidden])")
+        again.run()
+        assert again.score == (100, 100)
 
     def test_a_store_that_fails_once_is_no_other_tab(self, bench):
         bench.write("kept = 1\n")
@@ -195,9 +207,10 @@ def test_on_request_the_whole_course_works_offline(driver, folder):
         bench.click("Keep this course offline")
         bench.until("$('#bench .notices').textContent.startsWith('The whole course is kept')")
     # The server is gone.
-    for page in folder.rglob("index.html"):
-        address = page.parent.relative_to(folder).as_posix().removeprefix(".")
-        driver.get(f"{server.url}{address}{'/' if address else ''}")
-        assert "not here yet" not in driver.title, address
+    pages = [page.relative_to(folder) for page in folder.rglob("index.html")]
+    addresses = [page.as_posix().removesuffix("index.html") for page in pages]
+    for address in [*addresses, "index.html", "labs/03", "labs/03/index.html"]:
+        driver.get(f"{server.url}{address}")
+        assert "Not here yet" not in driver.title, address
     other = Bench(driver, server.url, "10")
     assert "Keep this course offline" not in "".join(other.texts("#bench button:not([hidden])"))

@@ -191,8 +191,13 @@ export class Desk {
   /** The reader's code of every lab that has some, by number; other tabs may have added to it. */
   async sources() {
     await this.#records.read();
-    const code = await this.#keeping.allCode();
+    const code = this.#known(await this.#keeping.allCode());
     return { ...code, [this.lab.number]: this.text };
+  }
+
+  /** The part of some code that is of labs that this course has: an export may be of another edition. */
+  #known(code) {
+    return Object.fromEntries(this.#labs.flatMap(({ number }) => (number in code ? [[number, code[number]]] : [])));
   }
 
   /** Hear of every change of the code. */
@@ -246,7 +251,7 @@ export class Desk {
    */
   async restore({ code, progress }) {
     const known = Object.fromEntries(Object.keys(progress).map((name) => [name, this.#records.all[name] ?? {}]));
-    const before = { code: await this.replace(code), progress: known };
+    const before = { code: await this.replace(this.#known(code)), progress: known };
     await this.#records.keep(progress);
     this.#hints.draw(this.#records.own);
     this.#shelf.draw();

@@ -5,6 +5,9 @@ import { button, make } from "../dom.js";
 import { Editor } from "./editor.js";
 import { keepCourse, sizeOfCourse } from "../page.js";
 
+/** Where the browser keeps the name for zips. */
+const NAME = "course-student";
+
 function bytesOf(base64) {
   return Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
 }
@@ -25,6 +28,22 @@ export function save(name, data, type) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
+function lastName() {
+  try {
+    return localStorage.getItem(NAME) ?? "";
+  } catch {
+    return ""; // Nothing is stored in this window.
+  }
+}
+
+function rememberName(name) {
+  try {
+    localStorage.setItem(NAME, name);
+  } catch {
+    // It holds for this page, then.
+  }
+}
+
 function megabytes(bytes) {
   return `${Math.max(1, Math.round(bytes / 1e6))} MB`;
 }
@@ -37,7 +56,12 @@ export class Shelf {
     hidden: true,
     onchange: () => this.#open(),
   });
-  #student = make("input", { type: "text", autocomplete: "name" });
+  #student = make("input", {
+    type: "text",
+    autocomplete: "name",
+    value: lastName(),
+    oninput: () => rememberName(this.#student.value),
+  });
   #offline = button("Keep this course offline", () => this.#keepOffline(), {
     className: "quiet",
     hidden: true,
@@ -98,12 +122,15 @@ export class Shelf {
 
   /** Take over code and progress of all labs from an export. */
   async #restore(name, text) {
-    const before = await this.#desk.restore(readBackup(text));
+    const all = readBackup(text);
+    const before = await this.#desk.restore(all);
+    const others = Object.keys(all.code).filter((number) => !(number in before.code));
     const undo = button("Undo", async () => {
       await this.#desk.restore(before);
       this.#desk.say("Your code is restored.");
     });
-    this.#desk.say(`${name}: code and progress are loaded.`, undo);
+    const but = others.length ? ` This course has no lab ${others.join(", ")}.` : "";
+    this.#desk.say(`${name}: code and progress are loaded.${but}`, undo);
   }
 
   async #download() {
