@@ -75,6 +75,10 @@ function begin() {
     showHint: (task) => withDesk((desk) => desk.showHint(task)),
   });
   if (isLink(location.hash)) layout.open();
+  addEventListener("hashchange", () => {
+    const part = document.querySelector("article :target");
+    if (part) layout.showText(part);
+  });
   whenNear(bench, openHere);
 }
 

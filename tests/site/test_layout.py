@@ -46,6 +46,15 @@ def test_a_lab_begins_with_its_text_and_run_in_sight_or_one_tap_away(
     assert in_sight(page, "article p")
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 900), (390, 844)])
+def test_a_part_of_the_text_that_an_address_names_is_in_sight(driver, url, look, width, height):
+    look(width, height)
+    bench = Bench(driver, url, "03")
+    bench.click("Report and hints")
+    bench.js("location.hash = '#background'")
+    bench.until(f"((...arguments) => {{{IN_SIGHT}}})('#background')")
+
+
 @pytest.fixture(scope="class")
 def failed(driver, url, look):
     """The bench of lab 03 on a phone, with the report of code that raises."""

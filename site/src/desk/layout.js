@@ -73,6 +73,13 @@ export class Layout {
     this.reportButton.setAttribute("aria-pressed", String(isShown));
   }
 
+  /** Show a part of the text, which the code or the report may cover. */
+  showText(part) {
+    this.showSide(false);
+    if (!WIDE.matches) this.#set(false);
+    part.scrollIntoView();
+  }
+
   #set(isOpen) {
     if (WIDE.matches && isOpen) this.#top = scrollY;
     document.body.classList.toggle(OPEN, isOpen);
