@@ -16,7 +16,10 @@ class TestStrip:
     def test_it_shows_the_readers_own_code_beside_the_others(self, bench):
         bench.write(BUGS["decode-alone"])
         strip = StripOf(bench)
+        shown = "return ['sums', 'steps'].map((id) => $(id).checkVisibility())"
+        assert strip.js(shown) == [False, False]
         verdict = strip.play()
+        assert strip.js(shown) == [True, True]
         assert "�" in strip.said("own")
         assert strip.said("reference").startswith("Grüße! 你好 🚀")
         assert "your code differs from the reference" in verdict
