@@ -18,22 +18,28 @@ def failing(report):
     return {name: kind for name, kind in report["verdicts"].items() if kind != "passed"}
 
 
-@pytest.fixture
-def hurried(archives, tmp_path):
-    """The archives of a course in which a test has a fifth of its time."""
+def with_limit(archives, seconds, folder):
+    """Return a folder with the archives of a course in which a test may take so many seconds."""
     with zipfile.ZipFile(archives / "course.zip") as course:
         files = {name: course.read(name) for name in course.namelist()}
-    settings = files["pyproject.toml"].replace(b"addopts = [", b'addopts = ["--lab-limit=1", ')
-    files["pyproject.toml"] = settings
+    option = f'addopts = ["--lab-limit={seconds}", '.encode()
+    files["pyproject.toml"] = files["pyproject.toml"].replace(b"addopts = [", option)
     for path in archives.iterdir():
         if path.name != "course.zip":
-            (tmp_path / path.name).symlink_to(path)
-    (tmp_path / "course.zip").write_bytes(packed(files, compressed=True))
-    return tmp_path
+            (folder / path.name).symlink_to(path)
+    (folder / "course.zip").write_bytes(packed(files, compressed=True))
+    return folder
 
 
-def test_without_shared_memory_the_worker_is_ended(hurried):
-    with Interpreter(hurried, "--no-interrupts") as python:
+@pytest.fixture(scope="module")
+def patient(archives, tmp_path_factory):
+    """Python in which no test ends at its limit: a busy machine fills its memory slowly."""
+    with Interpreter(with_limit(archives, 200, tmp_path_factory.mktemp("patient"))) as python:
+        yield python
+
+
+def test_without_shared_memory_the_worker_is_ended(archives, tmp_path):
+    with Interpreter(with_limit(archives, 1, tmp_path), "--no-interrupts") as python:
         told = python.run("03", where_no_byte_is("while True:\n    pass"))
         assert told["stopped"].startswith(f"The run was stopped: {NOT_A_BYTE} did not end")
         assert python.run("03", REFERENCES["03"])["result"]["score"] == 100
@@ -89,8 +95,8 @@ FILLS = {
 
 
 @pytest.mark.parametrize("how", FILLS)
-def test_when_memory_ends_the_readers_own_line_is_named(python, how):
-    told = python.run("03", FILLS[how], fresh=True)
+def test_when_memory_ends_the_readers_own_line_is_named(patient, how):
+    told = patient.run("03", FILLS[how], fresh=True)
     assert "result" in told, told
     failure = told["result"]["failures"][0]
     assert failure["line"] == len(FILLS[how].splitlines())
