@@ -277,8 +277,13 @@ def waits() -> int | None:
     """
     if resource is None:
         return None
+    try:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+    except OSError:
+        # The walls around a submission forbid the call.
+        return None
     # Some systems leave the field 0: even the start of Python waits for its files.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw or None
+    return usage.ru_nvcsw or None
 
 
 @contextmanager
