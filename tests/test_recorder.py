@@ -382,17 +382,21 @@ def test_a_part_of_the_students_is_recorded_and_no_other_file():
     assert "m = n - 1" in shown.file.getvalue()
 
 
-def test_a_narrow_terminal_says_how_to_quit_and_uses_its_lines():
-    """In 40 columns, words take more lines, of which a tall terminal has enough."""
-    source = "def run(n):\n    return n\n"
-    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+def of_one_call():
+    """Return the recording of a call that returns its argument."""
+    source = b"def run(n):\n    return n\n"
+    module = load_source(source, "odd.py", "odd.py", "under_test.odd", None)
     run = CaseRun((), (Call("run", (1,)),), "")
     recording = record(Case(lambda: vars(module).__getitem__, ["odd.py"], [run]), Facts())
-    recording.take_sources([("odd.py", source.encode())])
-    recording.test, recording.why = (
-        "test_of_a_long_name",
-        "a reason of many words " * 4 + "and an end",
-    )
+    recording.take_sources([("odd.py", source)])
+    return recording
+
+
+def test_a_narrow_terminal_says_how_to_quit_and_uses_its_lines():
+    """In 40 columns, words take more lines, of which a tall terminal has enough."""
+    recording = of_one_call()
+    recording.test = "test_of_a_long_name"
+    recording.why = "a reason of many words " * 4 + "and an end"
     console = Console(width=40, height=30, file=io.StringIO())
     console.print(screen_of(recording, recording.opens, console.height), end="")
     lines = console.file.getvalue().splitlines()
@@ -403,11 +407,7 @@ def test_a_narrow_terminal_says_how_to_quit_and_uses_its_lines():
 
 def test_a_terminal_of_24_lines_shows_where_the_values_differ():
     """Above the calls, the expected and the actual value begin shortly before their difference."""
-    source = "def run(n):\n    return n\n"
-    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
-    run = CaseRun((), (Call("run", (1,)),), "")
-    recording = record(Case(lambda: vars(module).__getitem__, ["odd.py"], [run]), Facts())
-    recording.take_sources([("odd.py", source.encode())])
+    recording = of_one_call()
     recording.expected, recording.actual = f"{'a' * 200}bc", f"{'a' * 200}cd"
     console = Console(width=80, height=24, file=io.StringIO())
     console.print(screen_of(recording, recording.opens, console.height), end="")
