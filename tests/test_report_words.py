@@ -7,11 +7,12 @@ import pytest
 
 from labkit.course import manifest
 from labkit.running.drive import Driver, perform
+from labkit.running.reporting import locate
 from labkit.running.reporting.explain import explain
 from labkit.running.score import classify
-from labkit.running.trace import Failure
+from labkit.running.trace import Failure, pieces_of
 from labkit.testing import expect, expect_in, expect_long, expect_most
-from mini_vllm.text.events import StopOutput, TextDelta, ToolCall
+from mini_vllm.text.events import ArgsDelta, CallEnd, StopOutput, TextDelta, ToolCall
 
 RULE = manifest.Test("test_it", "The rule.", 1, 10, None, frozenset())
 
@@ -71,6 +72,16 @@ def test_long_values_are_shown_where_they_differ(actual, expected, said):
     assert [words for words in said if " ".join(words.split()) not in squeezed] == [], text
     assert max(map(len, text.splitlines())) <= 86
     expect_long(expected, expected, "decode(ids)")
+
+
+def test_only_events_from_the_first_difference_on_are_taken_apart(monkeypatch):
+    """Half a million characters before it would take seconds of the limit of the student's test."""
+    apart = []
+    monkeypatch.setattr(locate, "pieces_of", lambda event: apart.append(event) or pieces_of(event))
+    same = [ArgsDelta(0, "a"), TextDelta("b")] * 100
+    with pytest.raises(Failure) as caught:
+        expect_long([*same, CallEnd(0)], [*same, CallEnd(1)], "feed(...)")
+    assert (caught.value.item, apart) == (200, [CallEnd(0), CallEnd(1)])
 
 
 class Odd:

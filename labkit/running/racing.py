@@ -216,7 +216,7 @@ def _parts(output: Any) -> list[Any]:
         return list(output)
     if isinstance(output, list | tuple):
         return [part for item in output for part in _parts(item)]
-    return pieces_of(output)
+    return [*pieces_of(output)]
 
 
 @contextlib.contextmanager

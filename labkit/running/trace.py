@@ -6,7 +6,7 @@ run can as well happen in another process.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, repeat
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -65,16 +65,16 @@ def fields_of(event: Any) -> list[Any]:
     return values
 
 
-def pieces_of(event: Any) -> list[Any]:
-    """Return an event for each character of an event's text, so that cuts have no effect.
+def pieces_of(event: Any) -> Iterable[Any]:
+    """Return an item for each character of an event's text, so that cuts have no effect.
 
-    For a `TextDelta`, return the characters; for an event without such a text, the event itself.
+    The item is the character for a `TextDelta`, and for other texts their kind and the character:
+    texts may have a million. For an event without such a text, return the event itself.
     """
-    if type(event) is TextDelta:
-        return [*event.text]
-    if type(event) in _DELTAS:
-        return [replace(event, text=character) for character in event.text]
-    return [event]
+    kind = _kind_of_text(event)
+    if kind is None:
+        return [event]
+    return event.text if type(event) is TextDelta else zip(repeat(kind), event.text, strict=False)
 
 
 @dataclass(frozen=True)

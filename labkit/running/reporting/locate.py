@@ -1,5 +1,6 @@
 """The place of a run's first fault, and whether a wrong type is the fault."""
 
+from itertools import chain
 from typing import Any, NamedTuple
 
 from labkit.running.reporting.showing import first_difference
@@ -101,10 +102,12 @@ def _wrong_item(actual: Any, expected: Any) -> int | None:
     """
     if not (_is_list(actual) and _is_list(expected)):
         return None
-    items = [item for item, event in enumerate(actual) for _ in pieces_of(event)]
-    pieces = _pieces(expected)
-    end = len(actual) if len(pieces) > len(items) else None
-    return [*items, end][first_difference(_pieces(actual), pieces)]
+    start = first_difference(actual, expected)
+    items = range(start, len(actual))
+    own = ((item, piece) for item in items for piece in pieces_of(actual[item]))
+    right = (piece for event in expected[start:] for piece in pieces_of(event))
+    pairs = zip(chain(own, [(len(actual), ...)]), chain(right, [...]), strict=False)
+    return next((item for (item, piece), other in pairs if piece != other), None)
 
 
 def _is_list(value: Any) -> bool:
