@@ -1,14 +1,18 @@
 """Code, text and report beside each other: what is in sight after a run, at each width."""
 
 import pytest
-from bench_page import EDITOR, Bench, Page
+from bench_page import EDITOR, KEPT, Bench, Page
 from course_code import REFERENCES
 
 from labkit.course.lab import ROOT
 
 SIZES = pytest.mark.parametrize(("width", "height"), [(1280, 900), (1440, 1000), (390, 844)])
+MARKED = "$('#bench .editor').shadowRoot.querySelector('.cm-line[data-words]')"
 LINE = '        int("x")\n'
 RAISES = REFERENCES["03"].replace("        return", f"{LINE}        return", 1)
+IN_SIGHT_AFTER = (
+    ".cm-line[data-words]", "#bench .failure h4", "#bench button.main", "#bench .status",
+)  # fmt: skip
 # Whether the point in the middle of an element's first line shows it, or what is in it.
 IN_SIGHT = """
 const [find] = arguments;
@@ -66,8 +70,8 @@ def failed(driver, url, look):
 
 class TestAfterARun:
     def test_a_phone_shows_the_marked_line_above_the_failure(self, failed):
-        failed.until("$('#bench .editor').shadowRoot.querySelector('.cm-words')")
-        for selector in (".cm-words", "#bench .failure h4", "#bench button.main", "#bench .status"):
+        failed.until(MARKED)
+        for selector in IN_SIGHT_AFTER:
             failed.until(f"((...arguments) => {{{IN_SIGHT}}})('{selector}')")
 
     def test_on_a_phone_the_views_are_beside_run(self, failed):
@@ -82,13 +86,15 @@ class TestAfterARun:
     def test_run_score_failure_and_the_marked_line_are_in_sight(self, failed, look, width, height):
         look(width, height)
         failed.run()
-        failed.until("$('#bench .editor').shadowRoot.querySelector('.cm-words')")
-        for selector in (".cm-words", "#bench .failure h4", "#bench button.main", "#bench .status"):
+        failed.until(MARKED)
+        for selector in IN_SIGHT_AFTER:
             failed.until(f"((...arguments) => {{{IN_SIGHT}}})('{selector}')")
-        words = failed.js("return $('#bench .editor').shadowRoot.querySelector('.cm-words')"
-                          ".parentElement.textContent")  # fmt: skip
-        assert words.startswith(LINE.rstrip("\n"))
-        assert words.endswith("ValueError: invalid literal for int() with base 10: 'x'")
+        line, words = failed.js(
+            f"const line = {MARKED};"
+            "return [line.textContent, getComputedStyle(line, '::after').content]"
+        )
+        assert line == LINE.rstrip("\n")
+        assert words == "\"ValueError: invalid literal for int() with base 10: 'x'\""
         assert failed.text("#bench .status").startswith("13 of 100 points")
 
     def test_a_new_report_begins_at_its_top_below_a_bar_that_hides_what_is_scrolled(self, failed):
@@ -129,10 +135,21 @@ class TestAfterARun:
         failed.open()
         failed.until("$('#bench .status').textContent.startsWith('13 of 100 points')")
         failed.grade(REFERENCES["03"])
-        assert failed.js("return $('#bench .editor').shadowRoot.querySelector('.cm-words')") is None
+        assert failed.js(f"return {MARKED}") is None
         assert "Three silences, one rocket: " in failed.text("#bench .shown li:nth-child(3)")
         assert failed.text("#bench .next").startswith("Next: lab-04")
         assert failed.text(".md-nav--primary .lab-points") == "✓ (passed)"
+
+    def test_who_types_over_a_marked_last_line_has_no_words_of_the_mark_in_the_code(
+        self, failed, look
+    ):
+        look(1280, 900)
+        failed.grade(REFERENCES["03"] + "def f(")
+        failed.until(MARKED)
+        failed.editor.click()
+        failed.press(failed.keys.CONTROL + "a", "x")
+        failed.until(KEPT)
+        assert failed.code == "x"
 
 
 def test_the_landing_page_begins_with_start_and_a_demo_that_one_can_type_into(driver, url, look):

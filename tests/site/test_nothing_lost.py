@@ -18,11 +18,7 @@ LABS = ("02", "03")
 MOST_TABS = 3
 # A page saves within this time, or not at all.
 MOST_MS = 150
-TEXT = f"""[...{EDITOR}.querySelectorAll('.cm-line')].map((line) => {{
-  const bare = line.cloneNode(true);
-  for (const words of bare.querySelectorAll('.cm-words')) words.remove();
-  return bare.textContent;
-}}).join('\\n')"""
+TEXT = f"[...{EDITOR}.querySelectorAll('.cm-line')].map((line) => line.textContent).join('\\n')"
 ASKS = "$('#bench .notices').textContent.includes('Which version do you keep?')"
 # Remembers the page's workers, so that they can be ended as if the system had done it.
 WORKERS = """

@@ -27,10 +27,8 @@ import {
   highlightSpecialChars,
   keymap,
   lineNumbers,
-  WidgetType,
 } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { make } from "../dom.js";
 import { hangingLines } from "./wrapping.js";
 
 const INDENT = "    ";
@@ -85,7 +83,8 @@ const look = EditorView.theme({
   ".cm-panels-bottom": { borderTop: "1px solid var(--line)" },
   // The padding of every line is 2px and 6px.
   ".cm-line.cm-hanging": { paddingLeft: "calc(6px + var(--hang))", textIndent: "calc(0px - var(--hang))" },
-  ".cm-words": {
+  ".cm-line[data-words]::after": {
+    content: "attr(data-words)",
     textIndent: "0",
     marginLeft: "1.5em",
     padding: "0 0.4em",
@@ -95,30 +94,14 @@ const look = EditorView.theme({
     whiteSpace: "normal",
   },
   ".cm-step": { backgroundColor: "var(--amber-wash)", boxShadow: "inset 3px 0 0 var(--amber)" },
-  ".cm-step .cm-words": { color: "var(--amber)" },
+  ".cm-line.cm-step::after": { color: "var(--amber)" },
   ".cm-raised": { backgroundColor: "var(--red-wash)", boxShadow: "inset 3px 0 0 var(--red)" },
 });
 
-/** Words after a line: the exception that it raised. */
-class Words extends WidgetType {
-  constructor(text) {
-    super();
-    this.text = text;
-  }
-
-  eq(other) {
-    return other.text === this.text;
-  }
-
-  toDOM() {
-    return make("span", "cm-words", this.text);
-  }
-}
-
-function marksOf({ from, to, words, isStep }) {
-  const marks = [Decoration.line({ class: isStep ? STEP : "cm-raised" }).range(from)];
-  if (words) marks.push(Decoration.widget({ widget: new Words(words), side: 1 }).range(to));
-  return Decoration.set(marks);
+/** The words that a line raised are drawn by the style sheet: as a node they could get into the code. */
+function marksOf({ from, words, isStep }) {
+  const attributes = words ? { "data-words": words } : {};
+  return Decoration.set(Decoration.line({ class: isStep ? STEP : "cm-raised", attributes }).range(from));
 }
 
 /** The line that the report points at, until the text changes. */
@@ -294,9 +277,9 @@ export class Editor {
       this.#view.dispatch({ effects: markLine.of(null) });
       return;
     }
-    const { from, to } = this.#line(fault.line);
+    const { from } = this.#line(fault.line);
     const effects = [
-      markLine.of({ from, to, words: fault.words, isStep: fault.isStep }),
+      markLine.of({ from, words: fault.words, isStep: fault.isStep }),
       EditorView.scrollIntoView(from, { y: "center" }),
     ];
     this.#view.dispatch({ effects });
