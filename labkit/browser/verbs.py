@@ -166,11 +166,10 @@ def open(request: dict[str, Any]) -> dict[str, Any]:
     """Read a submission, as a grader does.
 
     Args:
-        request: `zip`, in base64.
+        request: `zip`, in base64; `lab`, the number of the lab if the zip has none or several.
 
     Returns:
-        `lab`, the number of its lab, "" if the zip does not name it; and `files` by number, as for
-        `run`.
+        `lab`, the number of its lab; and `files` by number, as for `run`.
     """
     with platform.deep_stack():
         from labkit.grading.reading.one_student import Course, of_tree
@@ -178,16 +177,18 @@ def open(request: dict[str, Any]) -> dict[str, Any]:
         from labkit.grading.reading.zips import read_zip
 
     labs = find_labs(ROOT)
+    lab = pick_lab(labs, request["lab"])
     try:
         tree = read_zip(io.BytesIO(base64.b64decode(request["zip"], validate=True)))
-        submission = of_tree("", tree, Course(labs), None)
+        readings = [of_tree("", tree, Course(labs), hint) for hint in (lab, None)]
+        submission = next((one for one in readings if one.fault is None), readings[0])
     except (Refused, binascii.Error) as error:
         raise UsageError(f"{error}") from None
     if submission.fault is not None:
         raise UsageError(submission.fault)
     by_name = {lab.name: lab.number for lab in labs}
-    files = {by_name.get(name, ""): _text(name, data) for name, data in submission.sources.items()}
-    return {"lab": by_name.get(submission.lab, ""), "files": files}
+    files = {by_name[name]: _text(name, data) for name, data in submission.sources.items()}
+    return {"lab": by_name[submission.lab], "files": files}
 
 
 @_verb

@@ -7,6 +7,7 @@ from bench_page import EDITOR, KEPT, Bench, Page, StripOf, downloaded, serving
 from course_code import REFERENCES, in_terminal
 
 from labkit.course.lab import find_labs, pick_lab
+from labkit.grading.reading.bundles import packed
 
 # What a reader does right after a key, in JavaScript.
 LEAVES = {"reload": "location.reload()", "link": "location.href = '../02/'", "close": ""}
@@ -22,6 +23,14 @@ def passed(bench):
 
 # The message of the bench has this text.
 SAYS = "$('#bench .notices').textContent.includes('{}')"
+# The bytes of a file to open, the message, and the code of lab 03 then.
+OPENS = {
+    "starter.py": (b"\xef\xbb\xbfx = 1\r\n", ": the code of lab 03 is loaded", "x = 1\n"),
+    "latin.py": (b"x = '\xe9'\n", " could not be opened: it is not UTF-8", "mine = 1\n"),
+    "HOME.ZIP": (packed({"starter.py": b"x = 2\n"}), ": the code of lab 03 is loaded", "x = 2\n"),
+    "NO.ZIP": (b"", " could not be opened: it is not a zip", "mine = 1\n"),
+    "NO.JSON": (b"{", " could not be opened: it is not an export", "mine = 1\n"),
+}
 RENAMED = "import mini_vllm.text.events as events\n"
 
 
@@ -75,6 +84,18 @@ class TestOneReader:
         passed.until("$('#bench .notices').textContent.startsWith('made.zip: the code of lab')")
         passed.until(KEPT)
         assert passed.code.endswith("# from the checkout\n")
+
+    @pytest.mark.parametrize("name", OPENS)
+    def test_a_file_that_is_not_an_export_is_code_or_refused_in_words(self, passed, tmp_path, name):
+        data, words, code = OPENS[name]
+        (tmp_path / name).write_bytes(data)
+        passed.write("mine = 1\n")
+        passed.driver.find_element("css selector", "#bench input[type=file]").send_keys(
+            str(tmp_path / name)
+        )
+        passed.until(SAYS.format(f"{name}{words}"))
+        passed.until(KEPT)
+        assert passed.code == code
 
     def test_a_reload_and_a_new_window_keep_code_and_progress(self, passed, url):
         source = REFERENCES["03"] + "# mine\n"

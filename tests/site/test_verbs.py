@@ -195,8 +195,29 @@ def test_a_bundle_is_that_of_the_terminal_and_is_read_again(ask, tmp_path):
     [made], _ = ask(("bundle", asked))
     write_zip(tmp_path / "own.zip", make_bundle(_lab_with(tmp_path, RIGHT), [], tmp_path, "Ada"))
     assert base64.b64decode(made["zip"]) == (tmp_path / "own.zip").read_bytes()
-    [read], _ = ask(("open", made))
+    [read], _ = ask(("open", made | {"lab": "02"}))
     assert read == {"lab": "03", "files": {"03": RIGHT}}
+
+
+# The files of a zip without a list of them, and the labs that a page of lab 02 takes from it.
+ZIPS = [
+    (["starter.py"], ["02"]),
+    (["mine/starter.py"], ["02"]),
+    ([f"labs/{lab.name}/starter.py" for lab in find_labs(ROOT)], ["02"]),
+    ([f"labs/{LAB.name}/starter.py"], ["03"]),
+]
+
+
+@LONG
+def test_a_zip_that_names_no_lab_or_several_is_of_the_pages_lab(ask, tmp_path):
+    asked = []
+    for names, _ in ZIPS:
+        write_zip(tmp_path / "own.zip", dict.fromkeys(names, b"x = 1\n"))
+        data = base64.b64encode((tmp_path / "own.zip").read_bytes()).decode()
+        asked.append(("open", {"zip": data, "lab": "02"}))
+    answers, _ = ask(*asked)
+    expected = [{"lab": labs[0], "files": dict.fromkeys(labs, "x = 1\n")} for _, labs in ZIPS]
+    assert answers == expected
 
 
 @LONG
@@ -219,8 +240,8 @@ def test_a_plugin_is_that_of_the_terminal_if_the_code_passed(ask):
     ("asked", "said"),
     [
         (("run", {"lab": "77"}), "there is no lab '77'"),
-        (("open", {"zip": base64.b64encode(b"no zip").decode()}), "it is not a zip"),
-        (("open", {"zip": "!"}), "base64"),
+        (("open", {"zip": base64.b64encode(b"no zip").decode(), "lab": "02"}), "it is not a zip"),
+        (("open", {"zip": "!", "lab": "02"}), "base64"),
     ],
 )
 def test_what_cannot_be_done_is_an_error_in_words(ask, asked, said):

@@ -19,6 +19,16 @@ async function base64Of(file) {
   return btoa(text);
 }
 
+/** The text of a file; an error in words if it is not UTF-8, which Python needs. */
+async function textOf(file) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+  } catch (error) {
+    if (error instanceof TypeError) throw new Error("it is not UTF-8: save it as UTF-8");
+    throw error;
+  }
+}
+
 /** Hand a file to the reader, as a download. */
 export function save(name, data, type) {
   const url = URL.createObjectURL(new Blob([data], { type }));
@@ -154,10 +164,11 @@ export class Shelf {
     this.#file.value = "";
     if (!file) return;
     try {
-      if (file.name.endsWith(".json")) return await this.#restore(file.name, await file.text());
-      const files = file.name.endsWith(".zip")
-        ? (await this.#desk.call("open", { zip: await base64Of(file) })).files
-        : { [this.#desk.lab.number]: await file.text() };
+      if (/\.json$/i.test(file.name)) return await this.#restore(file.name, await file.text());
+      const { number } = this.#desk.lab;
+      const files = /\.zip$/i.test(file.name)
+        ? (await this.#desk.call("open", { zip: await base64Of(file), lab: number })).files
+        : { [number]: await textOf(file) };
       const before = await this.#desk.replace(files);
       const labs = Object.keys(files).sort();
       const whose = labs.length > 1 ? `labs ${labs.join(", ")}` : `lab ${labs[0]}`;
