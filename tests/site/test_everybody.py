@@ -134,12 +134,16 @@ def seen_in(bench, look, scheme):
     assert brightness(bench) == {scheme}
 
 
+# More lines than are shown at once.
+PRINTS = "print('line\\n' * 40)\n"
+
+
 @pytest.fixture(scope="class")
 def used(driver, url, look):
     """The bench of lab 03 with the report of a bug, and a strip that has played."""
     look(390, 844)
     bench = Bench(driver, url, "03")
-    bench.grade(BUGS["decode-alone"])
+    bench.grade(BUGS["decode-alone"] + PRINTS)
     StripOf(bench).play()
     return bench
 
@@ -182,6 +186,14 @@ class TestABugOnAPhone:
         assert hosts == {urlsplit(url).netloc}
         complaints = [one for one in used.driver.get_log("browser") if one["level"] == "SEVERE"]
         assert complaints == []
+
+
+def test_axe_reports_nothing_serious_on_a_hunt_whose_tests_print(driver, url):
+    bench = Bench(driver, url, "12")
+    bench.grade(f"def test_lab03_void(make):\n    {PRINTS}    assert False\n")
+    bench.js("for (const one of document.querySelectorAll('#bench details')) one.open = true")
+    assert "line" in bench.texts("#bench .failure dd.code")[0]
+    assert serious(driver) == []
 
 
 @pytest.fixture(scope="class")

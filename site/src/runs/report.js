@@ -6,6 +6,8 @@ import { breakable, button, count, make, withCode } from "../dom.js";
 const SIGNS = { PASS: "✓", FAIL: "✗" };
 /** Labels whose text is prose; all others are code. */
 const PROSE = new Set(["in short", "at", "but", "now"]);
+/** A code of more characters or lines may be too high for its place, on a phone at the latest. */
+const MOST_BESIDE_LABEL = { characters: 300, lines: 8 };
 const LINE = { className: "line" };
 const MARK = "first difference";
 /** So many failures are shown at once. */
@@ -110,11 +112,18 @@ function withLines(text, goTo) {
 function labels(failure, goTo) {
   const list = make("dl", "labels");
   for (const { label, text } of failure.labels) {
-    const value = PROSE.has(label) ? "" : "code";
+    const value = PROSE.has(label) ? "" : codeBox(text);
     const parts = label === "at" ? withLines(text, goTo) : value ? [text] : withCode(text);
     list.append(make("dt", "", label), make("dd", value, ...parts));
   }
   return list;
+}
+
+/** The place of a code, which scrolls if it is long, and then is reached by keyboard. */
+function codeBox(text) {
+  const { characters, lines } = MOST_BESIDE_LABEL;
+  const isLong = text.length > characters || text.split("\n").length > lines;
+  return isLong ? { className: "code", tabindex: "0" } : "code";
 }
 
 function traceRow(row, width) {

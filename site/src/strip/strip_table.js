@@ -28,7 +28,7 @@ export class StepTable {
     this.elements = [
       section("sums", sums, this.#sums, this.#whose),
       section("steps", steps, this.#box),
-      section("printed", title("printed", "Printed"), make("pre", { id: "printed" })),
+      section("printed", title("printed", "Printed"), make("pre", { id: "printed", tabindex: "0" })),
     ];
   }
 
