@@ -284,6 +284,54 @@ def test_a_list_opens_where_its_first_wrong_item_was_added(call, item, line, why
     assert before in str(step.changes)
 
 
+RAISING = """
+import json
+class Thing:
+    def __init__(self): self.n = 0
+    def deep(self, n):
+        left = n - 1
+        return self.deep(left) if left else same(n)
+    def load(self, text):
+        return json.loads(text)
+    def other(self, n):
+        return same(n)
+def same(n):
+    return n
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "raised", "line", "why"),
+    [
+        (("deep", 10**6), "RecursionError", 7, "line 7: deep calls itself until Python's limit"),
+        (
+            ("deep", 300),
+            "RecursionError",
+            7,
+            "line 7: deep calls itself, here 301 calls deep, in the test until Python's limit",
+        ),
+        (("load", "[" * 10**6), "RecursionError", 9, "line 9 raised RecursionError: maximum"),
+        (("other", 1), "IndexError", 13, "other raises no IndexError here, but in the test, after"),
+        (
+            ("given", 1),
+            "AttributeError",
+            4,
+            "no line of the file raised AttributeError: Thing has no method 'given'; the last step",
+        ),
+    ],
+)
+def test_an_exception_opens_where_it_was_raised(call, raised, line, why):
+    """Recursion opens at its innermost call, even if its replay ends before Python's limit."""
+    module = load_source(RAISING.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((New("Thing"),), (Call(call[0], call[1:]),), "")
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
+    recording = record(case, Facts(0, raised=raised))
+    step = recording.steps[recording.opens]
+    assert why in recording.why
+    assert step.line == line
+    assert call[0] != "deep" or step.function == "deep"
+
+
 HOLDING = """
 class Thing:
     def __init__(self):
@@ -432,6 +480,7 @@ def test_a_terminal_of_24_lines_shows_where_the_values_differ():
             "x: (new) → 42",
         ),
         ("x = print(n, 'a\\nb') or 5", "printed: 1 a"),
+        ("def deep(a):\n        return deep([a])\n    x = deep(1)", "line 3 runs"),
     ],
 )
 def test_print_has_both_sides_of_a_change_all_values_and_the_last_steps_of_callers(body, shown):
@@ -446,6 +495,7 @@ def test_print_has_both_sides_of_a_change_all_values_and_the_last_steps_of_calle
     console = Console(width=200, file=io.StringIO())
     print_around(console, recording, 12, 2)
     assert shown in console.file.getvalue()
+    assert len(console.file.getvalue().splitlines()) < 80
 
 
 def test_events_of_all_calls_are_no_expected_values_of_single_calls():

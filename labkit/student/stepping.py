@@ -25,6 +25,8 @@ _MOST_VALUES, _MOST_PRINTED = 10, 40
 _MOST_CHANGE, _LEFT_OF_CHANGE = 70, 8
 # The most steps of each waiting function that are printed before the other steps.
 _MOST_OF_CALLER = 3
+# The most of these functions: a recursion may have a thousand.
+_MOST_CALLERS = 6
 
 
 def move(recording: Recording, number: int, key: str) -> int:
@@ -213,8 +215,8 @@ def print_around(console: Console, recording: Recording, before: int, after: int
 
 
 def _of_callers(recording: Recording, number: int, end: int) -> list[int]:
-    """Return the numbers of the last steps before `end` of each function that waits for the
-    function of a step: they made its arguments.
+    """Return the numbers of the last steps before `end` of each of the innermost functions that
+    wait for the function of a step: they made its arguments.
     """
     here = recording.steps[number]
     depth, left = here.depth, {}
@@ -224,6 +226,8 @@ def _of_callers(recording: Recording, number: int, end: int) -> list[int]:
         if (step.call, step.thread) != (here.call, here.thread):
             break
         if step.depth < depth:
+            if len(left) == _MOST_CALLERS:
+                break
             depth, left[step.frame] = step.depth, _MOST_OF_CALLER
         if place < end and left.get(step.frame, 0) > 0:
             left[step.frame] -= 1

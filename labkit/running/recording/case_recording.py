@@ -14,6 +14,7 @@ from labkit.running.recording.openings import (
     at_cost,
     at_exception,
     at_loop,
+    at_recursion,
     at_result,
     at_stop,
     at_wait,
@@ -43,8 +44,10 @@ _MOST_EXPECTED = 200
 _FEW_EVENTS = 500
 # So begins the expected value of a test of the held text.
 _HELD = "held"
-
-
+_OUTLIVES = (
+    "an attribute of the class, a variable outside the function or a default argument outlives "
+    "the object"
+)
 _REASON = re.compile(r"""reason=('[^']*'|"[^"]*")""")
 
 
@@ -79,6 +82,7 @@ class Facts(NamedTuple):
         right, wrong: the expected and the actual value, as text; "" if they are unknown.
         item: the index of the first wrong item in the list that the wrong call returned, or of the
             item that the list lacks; None if it is unknown, or if the call returned no list.
+        raised: the kind of the exception that ended the case in the test, or "".
     """
 
     last: int | None = None
@@ -91,6 +95,7 @@ class Facts(NamedTuple):
     right: str = ""
     wrong: str = ""
     item: int | None = None
+    raised: str = ""
 
 
 def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
@@ -111,8 +116,13 @@ def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
     emitted = _emitted(failure.trace, calls)
     return Facts(
         last, is_overdue, failure.is_count, result.message, expected, is_held, emitted,
-        failure.expected, failure.actual, failure.item,
+        failure.expected, failure.actual, failure.item, _kind_of_error(failure),
     )  # fmt: skip
+
+
+def _kind_of_error(failure: Failure) -> str:
+    raised = None if failure.trace is None else failure.trace.raised
+    return "" if raised is None else raised.kind
 
 
 def _emitted(trace: Trace | None, calls: Sequence[Call]) -> list[str]:
@@ -236,6 +246,8 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
         return at_loop(replayed) if len(replayed.counter.by_call) < 3 else _slow(replayed)
     if replayed.trace.raised is not None:
         return at_exception(replayed)
+    if facts.raised == "RecursionError" and (opening := at_recursion(replayed)) is not None:
+        return opening
     if facts.is_overdue or facts.is_count:
         return at_cost(replayed)
     if (changing := at_changed_argument(replayed)) is not None:
@@ -252,14 +264,14 @@ def _opening(replayed: Replay, facts: Facts, case: Case) -> Opening:
         value = text_of_value(steps[-1].result)
         if "…" in value:
             opening = opening._replace(why=opening.why.replace(value, f"the bytes of {read}"))
-    if steps and facts.right != facts.wrong and show(steps[-1].result) == facts.right:
-        why = (
-            f"{steps[-1].call.name} returns the expected value here, and another value in the "
-            "test, after other calls: an attribute of the class, a global variable or a default "
-            "argument outlives the object"
-        )
-        return opening._replace(why=why)
-    return opening
+    name = steps[-1].call.name if steps else ""
+    if facts.raised:
+        here = f"{name} raises no {facts.raised} here, but in the test"
+    elif facts.right != facts.wrong and steps and show(steps[-1].result) == facts.right:
+        here = f"{name} returns the expected value here, and another value in the test"
+    else:
+        return opening
+    return opening._replace(why=f"{here}, after other calls: {_OUTLIVES}")
 
 
 def _form_of_names(case: Case) -> str:

@@ -15,6 +15,8 @@ from labkit.running.trace import Call
 # So often must the same values return to make a loop endless.
 _FEWEST_RETURNS = 3
 _MOST_NAMES = 4
+# So many functions run within each other only in a recursion.
+_FEWEST_CALLS = 100
 # If several lines copied about as much as the line that copied most, the last is shown.
 _NEARLY_ALL = 0.99
 # The attribute that a test reads after each call, if it does not name another.
@@ -45,19 +47,49 @@ def at_exception(replay: Replay) -> Opening:
     kind = "" if raised is None else raised.kind
     last = next((n for n in reversed(range(len(steps))) if errors[n]
                  and steps[n].value.partition(":")[0] == kind), None)  # fmt: skip
-    if kind == "RecursionError" and steps:
-        # The recorder ends at the limit as well, perhaps before the exception is a step.
-        step = steps[-1]
-        why = f"{_line(replay, step)}: {step.function} calls itself until Python's limit"
-        return Opening("exception", why, len(steps) - 1)
+    # The recorder ends at the limit as well, perhaps before the exception is a step.
+    if kind == "RecursionError" and (recursion := at_recursion(replay)) is not None:
+        return recursion
     if raised is None or last is None or steps[last].call != steps[-1].call:
-        return at_result(replay, None, raised.message if raised is not None else "")
+        opening = at_result(replay, None, raised.message if raised is not None else "")
+        if raised is None or opening.step is None:
+            return opening
+        before = opening.why.removesuffix(", and the test fails")
+        why = f"no line of the file raised {kind}: {raised.message}; the last step is {before}"
+        return opening._replace(kind="exception", why=why)
     first = next(
         n for n, step in enumerate(steps)
         if errors[n] == errors[last] and step.call == steps[last].call
     )  # fmt: skip
     why = f"{_line(replay, steps[first])} raised {steps[first].value}"
     return Opening("exception", why, first)
+
+
+def at_recursion(replay: Replay) -> Opening | None:
+    """Open at the last line that calls its own function again, until Python's limit; None if no
+    function calls itself so often.
+
+    The limit counts the calls below the code as well. In the test there are more of them, so that
+    the replay may just end before the limit.
+    """
+    steps = replay.recorder.steps
+    deepest = max(range(len(steps)), key=lambda n: (steps[n].depth, n), default=None)
+    if deepest is None or steps[deepest].depth < _FEWEST_CALLS:
+        return None
+    running = [deepest]
+    for number in reversed(range(deepest)):
+        step, inner = steps[number], steps[running[-1]]
+        if step.thread == inner.thread and step.depth < inner.depth:
+            running.append(number)
+    # Of functions that call each other, the innermost.
+    function, count = Counter(steps[number].function for number in running).most_common(1)[0]
+    if count < 2:
+        return None
+    _, number, *_ = (n for n in running if steps[n].function == function)
+    is_again = replay.trace.raised is not None
+    until = "" if is_again else f", here {steps[deepest].depth:,} calls deep, in the test"
+    why = f"{_line(replay, steps[number])}: {function} calls itself{until} until Python's limit"
+    return Opening("exception", why, number)
 
 
 def at_changed_argument(replay: Replay) -> Opening | None:
