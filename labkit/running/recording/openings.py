@@ -304,7 +304,8 @@ def at_cost(replay: Replay, kind: str = "cost") -> Opening:
     """Open at the line that ran most, or that copied most."""
     counter, recorder = replay.counter, replay.recorder
     steps = recorder.steps
-    lines = [place for place, _ in counter.lines.most_common() if _last(steps, place) is not None]
+    places = {(step.part, step.line) for step in steps if step.event != EXCEPTION}
+    lines = [place for place, _ in counter.lines.most_common() if place in places]
     if not lines:
         return Opening("nothing", NO_STEPS, None)
     line = lines[0]
@@ -328,8 +329,10 @@ def at_cost(replay: Replay, kind: str = "cost") -> Opening:
 
 
 def _last(steps: Sequence[Step], place: Place) -> int | None:
-    return next((n for n in reversed(range(len(steps))) if (steps[n].part, steps[n].line) == place
-                 and steps[n].event != EXCEPTION), None)  # fmt: skip
+    """Return the last step of a line, if possible one that changes a value."""
+    own = [n for n, step in enumerate(steps)
+           if (step.part, step.line) == place and step.event != EXCEPTION]  # fmt: skip
+    return max(own, key=lambda n: (bool(steps[n].changes), n), default=None)
 
 
 def _only_calls(source: str) -> bool:

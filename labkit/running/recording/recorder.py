@@ -58,6 +58,7 @@ class _Frame:
     step: Step | None = None
     place: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
+    objects: dict[str, int] = field(default_factory=dict)
     is_suspended: bool = False
 
 
@@ -278,6 +279,11 @@ class Recorder:
                        if before.get(name) != text}  # fmt: skip
             known.step.changes.update(changed)
             now = {name: size_of(objects[name]) for name in changed}
+            # The items that a list had before it grew are not copied.
+            earlier = {
+                name: min(sizes.get(name, 0), size) for name, size in now.items()
+                if known.objects.get(name) == id(objects[name])
+            }  # fmt: skip
             self.sizes[known.place].update(
                 (name, (sizes.get(name, 0), size, id(objects[name]))) for name, size in now.items()
             )
@@ -285,7 +291,9 @@ class Recorder:
             # Another name of the same value is not a copy.
             old = {id(value) for name, value in objects.items() if name not in changed}
             self.copied[known.part, known.step.line] += sum(
-                weight_of(objects[name]) for name in changed if id(objects[name]) not in old
+                weight_of(objects[name]) - earlier.get(name, 0)
+                for name in changed
+                if id(objects[name]) not in old
             )
         error = 0
         if event == EXCEPTION:
@@ -295,6 +303,7 @@ class Recorder:
             step.event = YIELD if _yields(frame) else RETURN
             step.value = text_of_value(argument)
         known.values, known.step, known.sizes, known.place = values, step, sizes, len(self.steps)
+        known.objects = {name: id(value) for name, value in objects.items()}
         self.steps.append(step)
         self.sizes.append({"": (0, size_of(argument), id(argument))} if event == RETURN else {})
         self.errors.append(error)
