@@ -630,6 +630,25 @@ class Thing:
     assert recording.steps[recording.opens].changes
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (None, "line 2 ran 300 times, more"),
+        (4, "line 4 ran 4 times, more than any other that runs"),
+    ],
+)
+def test_slow_code_is_recorded_up_to_the_line_that_was_slow_in_the_test(monkeypatch, line, why):
+    """Many fast lines may precede it."""
+    monkeypatch.setattr("labkit.running.recording.case_recording.MOST_EVENTS", 600)
+    source = "def run(n):\n    for _ in range(n):\n        n\n    for _ in 'abc':\n        n += 1\n"
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((), (Call("run", (400,)),), "")
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
+    recording = record(case, Facts(is_overdue=True, line=line), 4)
+    assert recording.why.startswith(why)
+    assert (4 in recording.counts) == (line == 4)
+
+
 @pytest.mark.skipif(not platform.can_fork(), reason="the recording is made in this process")
 def test_a_process_whose_recording_nobody_reads_ends():
     """A killed `make show` would leave it behind."""

@@ -83,6 +83,8 @@ class Facts(NamedTuple):
         item: the index of the first wrong item in the list that the wrong call returned, or of the
             item that the list lacks; None if it is unknown, or if the call returned no list.
         raised: the kind of the exception that ended the case in the test, or "".
+        line: the line of the file under test at which the time limit ended the test; None if it is
+            unknown.
     """
 
     last: int | None = None
@@ -96,6 +98,7 @@ class Facts(NamedTuple):
     wrong: str = ""
     item: int | None = None
     raised: str = ""
+    line: int | None = None
 
 
 def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
@@ -108,7 +111,8 @@ def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
     failure = result.failure
     is_overdue = result.kind is ResultKind.TIMEOUT
     if failure is None:
-        return Facts(None, is_overdue, False, result.message)
+        line = result.line if is_overdue else None
+        return Facts(None, is_overdue, False, result.message, line=line)
     by_call = failure.by_call or ()
     expected = [printable(written(value, _MOST_EXPECTED)) for value in by_call]
     last = _number_of_call(failure, calls)
@@ -175,7 +179,8 @@ def record(case: Case, facts: Facts, keep: int = MOST_STEPS) -> Recording:
         facts: the facts about the failed test.
         keep: the most steps.
     """
-    replayed = replay(case, facts.last, MOST_EVENTS if facts.is_overdue else None, keep)
+    most = MOST_EVENTS if facts.is_overdue else None
+    replayed = replay(case, facts.last, most, keep, facts.line)
     return recording_of_replay(replayed, _opening(replayed, facts, case), case, facts)
 
 

@@ -309,7 +309,11 @@ def at_cost(replay: Replay, kind: str = "cost") -> Opening:
     if not lines:
         return Opening("nothing", NO_STEPS, None)
     line = lines[0]
-    words = [f"{replay.line_in_words(line)} ran {counter.lines[line]:,} times, more than any other"]
+    others = "" if counter.lines[line] == max(counter.lines.values()) else " that runs at the end"
+    words = [
+        f"{replay.line_in_words(line)} ran {counter.lines[line]:,} times, more than any "
+        f"other{others}"
+    ]
     first, last = _growth(replay)
     if last > 2 * first:
         words.append(f"a call runs {first:,.0f} lines at the start, {last:,.0f} at the end")

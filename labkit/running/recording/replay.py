@@ -95,7 +95,13 @@ class Replay:
         return f"line {line} of {self.files[part]}" if part else f"line {line}"
 
 
-def replay(case: Case, last: int | None, most: int | None = None, keep: int = MOST_STEPS) -> Replay:
+def replay(
+    case: Case,
+    last: int | None,
+    most: int | None = None,
+    keep: int = MOST_STEPS,
+    until: int | None = None,
+) -> Replay:
     """Run a case again. Limits of time need the main thread.
 
     Args:
@@ -103,12 +109,17 @@ def replay(case: Case, last: int | None, most: int | None = None, keep: int = MO
         last: the number of the last call to make; None for all.
         most: the most events: lines, returns and exceptions; None if there is no limit.
         keep: the most steps of the recording.
+        until: a line of the file under test: if it does not run within the most events, only time
+            is a limit. None if there is no such line.
     """
     calls = case.last.calls if last is None else case.last.calls[: last + 1]
     at_once = min(keep, _MOST_AT_ONCE)
     seconds = MOST_SECONDS if most is None else _OVERDUE_SECONDS
     counter = recorder = Recorder(case.filenames, 0, seconds, most, at_once, case.place)
     trace, ended, reason = _carry_out(case, calls, counter)
+    if counter.total == most and until is not None and (0, until) not in counter.lines:
+        counter = recorder = Recorder(case.filenames, 0, seconds, None, at_once, case.place)
+        trace, ended, reason = _carry_out(case, calls, counter)
     if counter.total > at_once and reason != STOPPED:
         total = None if ended else counter.total
         first = max(0, counter.total - keep)
