@@ -4,7 +4,10 @@ import io
 import multiprocessing
 import os
 import random
+import re
 from collections import deque
+from enum import Enum, Flag
+from http import HTTPMethod, HTTPStatus
 from types import SimpleNamespace
 
 import pytest
@@ -131,6 +134,21 @@ def test_start_end_and_size_are_shown():
     assert text_of_value(deque(range(100))).endswith(", 98, 99])")
     assert text_of_value({n: n for n in range(100)}).endswith("99: 99} (100 items)")
     assert text_of_value(SimpleNamespace(a=1)) == "SimpleNamespace(…)"
+
+
+@pytest.mark.parametrize(
+    ("member", "text"),
+    [
+        (re.NOFLAG.__class__(0), "RegexFlag.NOFLAG"),
+        (HTTPStatus.OK, "HTTPStatus.OK"),
+        ([HTTPMethod.GET], "[HTTPMethod.GET]"),
+        (Enum("Mode", "START TEXT").TEXT, "Mode.TEXT"),
+        (Flag("Mark", "OPEN CLOSE")(0), "Mark(_value_=0, _name_=None)"),
+    ],
+)
+def test_a_member_of_an_enumeration_is_shown_by_its_name(member, text):
+    """Its attributes are those of the library."""
+    assert text_of_value(member) == text
 
 
 OPENINGS = """
@@ -479,6 +497,7 @@ def test_a_terminal_of_24_lines_shows_where_the_values_differ():
             "    x = n + 41\n    return deep(x)",
             "x: (new) → 42",
         ),
+        ("x = ['a' * 99, 1, 'b' * 99]\n    x = ['a' * 99, 2, 'b' * 99]", "x: …aaaaa', 1,…b"),
         ("x = print(n, 'a\\nb') or 5", "printed: 1 a"),
         ("def deep(a):\n        return deep([a])\n    x = deep(1)", "line 3 runs"),
     ],

@@ -237,14 +237,14 @@ def _of_callers(recording: Recording, number: int, end: int) -> list[int]:
 
 def _change(name: str, old: str, new: str) -> str:
     """Return a change in words of a limited length; of long values without their equal start, or,
-    if they lack their middle, only the ends.
+    if they lack their middle, only the ends, if these differ.
     """
     old, new = repeatable(old or "(new)"), repeatable(new)
     equal = _equal_start(old, new) - _LEFT_OF_CHANGE
     room = _MOST_CHANGE - len(f"{name}:  → ")
     if len(old) + len(new) > room and equal >= _LEFT_OF_CHANGE:
-        if "…" in new:
-            ends = (f"…{text[-(room // 2) + 1 :]}" for text in (old, new))
+        ends = [f"…{text[-(room // 2) + 1 :]}" for text in (old, new)]
+        if "…" in new and ends[0] != ends[1]:
             return f"{name}: {' → '.join(ends)}"
         old, new = f"…{old[equal:]}", f"…{new[equal:]}"
     left = clip(old, max(room // 2, room - len(new)))

@@ -4,6 +4,7 @@ A text is a copy: it stays as it is when the value changes later.
 """
 
 import builtins
+import enum
 import sys
 import types
 from collections import deque
@@ -159,6 +160,8 @@ def _parts(value: Any, most: int, path: tuple[int, ...]) -> Iterator[str]:
         yield written(value)
     elif _is_among(kind, _PLAIN):
         yield repr(value)
+    elif name := _name_of_member(value):
+        yield f"{name_of(kind)}.{name[:60]}"
     elif (base := _base_of(kind)) is not None:
         name = "" if kind is base and base not in (deque, bytearray) else name_of(kind)
         yield from [name, "("] if name else []
@@ -175,6 +178,14 @@ def _parts(value: Any, most: int, path: tuple[int, ...]) -> Iterator[str]:
         yield f"<{name_of(kind)} {getattr(value, '__name__', '')}>"
     else:
         yield from _object(value, most, path)
+
+
+def _name_of_member(value: Any) -> str:
+    """Return the name of a member of an enumeration; "" for other values."""
+    if not _is_among(enum.EnumMeta, {*map(id, type.mro(type(type(value))))}):
+        return ""
+    name = attributes_of(value).get("_name_")
+    return name if type(name) is str else ""
 
 
 def _container(value: Any, base: type, most: int, path: tuple[int, ...]) -> Iterator[str]:
