@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from browser import open_browser
@@ -12,6 +13,7 @@ from selenium.webdriver.common.keys import Keys
 
 from labkit.cli import main
 from labkit.course.lab import ROOT, find_labs, pick_lab
+from labkit.running.recording.recording import Recording
 
 SCHEMA = Draft202012Validator(
     json.loads((ROOT / "labkit/running/recording/recording.schema.json").read_text("utf-8"))
@@ -180,6 +182,15 @@ def test_a_terminal_says_that_slow_code_takes_time(is_terminal, monkeypatch, cap
     said = capsys.readouterr()
     assert said.out == "nothing\n"
     assert ("lab-03: running the tests up to" in said.err) == is_terminal
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has such a file")
+@pytest.mark.parametrize("option", ["--html", "--json"])
+def test_says_why_a_file_cannot_be_written(option, monkeypatch, capsys):
+    recording = Recording("nothing", "no steps")
+    monkeypatch.setattr("labkit.student.show.record_apart", lambda *_: recording)
+    assert main(["show", "--lab", "03", option, "/dev/full"]) == 2
+    assert "labkit: /dev/full: No space left on device; write" in capsys.readouterr().err
 
 
 def test_refuses_an_unknown_implementation():

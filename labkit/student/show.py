@@ -68,7 +68,7 @@ def run(args: argparse.Namespace, root: Path) -> int:
 
     Raises:
         UsageError: the lab has no such task or test, or is a hunt; or the file to write is a
-            folder, or in none.
+            folder, or in none, or cannot be written.
     """
     lab = lab_or_next(args.lab, root)
     options = _options(lab, args)
@@ -84,10 +84,10 @@ def run(args: argparse.Namespace, root: Path) -> int:
         return code
     if args.json is not None:
         text = json.dumps(recording.as_dict(), ensure_ascii=True, indent=1)
-        args.json.write_text(f"{text}\n", encoding="utf-8")
+        _write(args.json, f"{text}\n")
         print(f"{args.json}: {recording.kind}, {recording.why}")
     elif args.html is not None:
-        args.html.write_text(page_of(recording), encoding="utf-8")
+        _write(args.html, page_of(recording))
         print(f"{args.html}: {recording.why}")
     elif has_keys() and recording.opens is not None:
         _walk(recording)
@@ -112,6 +112,14 @@ def _check_folder(path: Path) -> None:
         raise UsageError(f"{path} is a folder; name a file")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}; make it first")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        # The error of a full disk does not name the file.
+        raise UsageError(f"{path}: {error.strerror}; write the steps to another file") from None
 
 
 def _why_not(lab: Lab, failing: FirstFailure) -> tuple[int, str] | None:
