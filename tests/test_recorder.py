@@ -463,12 +463,28 @@ def test_a_narrow_terminal_says_how_to_quit_and_uses_its_lines():
     recording = of_one_call()
     recording.test = "test_of_a_long_name"
     recording.why = "a reason of many words " * 4 + "and an end"
+    recording.source = [f"{' ' * 30}{line}" for line in recording.source]
     console = Console(width=40, height=30, file=io.StringIO())
     console.print(screen_of(recording, recording.opens, console.height), end="")
     lines = console.file.getvalue().splitlines()
     assert any("and an end" in line for line in lines), lines
+    assert any(line.endswith(" return n") for line in map(str.rstrip, lines)), lines
     assert "q quit" in lines[-1]
     assert max(map(cell_len, lines)) <= 40
+
+
+@pytest.mark.parametrize("height", [9, 12, 15])
+def test_a_low_terminal_shows_the_line_and_how_to_quit(height):
+    """A terminal below an editor has about ten lines."""
+    recording = of_one_call()
+    recording.rule = recording.why = "a rule of many words " * 20
+    console = Console(width=60, height=height, file=io.StringIO())
+    console.print(screen_of(recording, recording.opens, console.height), end="")
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) < height
+    assert any(line.startswith(">    2") for line in lines), lines
+    assert any(line.startswith("n  1") for line in lines), lines
+    assert "q quit" in lines[-1]
 
 
 def test_a_terminal_of_24_lines_shows_where_the_values_differ():

@@ -1,6 +1,7 @@
 """Moving through a recording, and the view of one of its steps in a terminal."""
 
 from collections.abc import Callable, Iterable
+from textwrap import dedent
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markup import escape
@@ -16,6 +17,8 @@ _ROWS_OF_CALLS = 6
 _LINES_OF_CODE = 15
 # In a terminal with fewer lines than that, these are the lines of each part.
 _SMALL = 36
+# A terminal with fewer columns.
+_NARROW = 60
 # With as many lines, the expected and the actual value have their place above the calls.
 _LINES_WITH_VALUES = 24
 _FEWEST_HEADING, _FEWEST_CALLS, _FEWEST_LINES = 3, 2, 5
@@ -126,7 +129,10 @@ class Fitted:
         drawn = [console.render_lines(part, options, pad=False) for part, _ in self._parts]
         sizes = [min(len(lines), most) for lines, (_, most) in zip(drawn, self._parts, strict=True)]
         left = self._height - 1 - sum(sizes)
-        sizes[-2] = max(1, sizes[-2] + min(0, left))
+        # In a window of ten lines, the line that runs, a value and the keys come first.
+        for number, fewest in ((-2, 2), (0, 0), (1, 0)):
+            less = max(0, min(-left, sizes[number] - fewest))
+            left, sizes[number] = left + less, sizes[number] - less
         for number, lines in enumerate(drawn):
             more = min(max(0, left), len(lines) - sizes[number])
             left, sizes[number] = left - more, sizes[number] + more
@@ -137,8 +143,8 @@ class Fitted:
 
 
 def _cut(lines: list[list[Segment]], most: int) -> list[list[Segment]]:
-    if len(lines) <= most:
-        return lines
+    if len(lines) <= most or not most:
+        return lines[:most]
     return [*lines[: most - 1], [Segment(f"… {len(lines) - most + 1} more lines")]]
 
 
@@ -173,7 +179,7 @@ def _parts(
     if step.printed:
         printed = Text(f"printed   {clip(repeatable(in_one_line(step.printed)), 200)}")
         values = Group(printed, values)
-    calls, code = _calls(recording, step, rows), _code(recording, step, lines)
+    calls, code = _calls(recording, step, rows), _Code(recording, step, lines)
     return Text(repeatable(words), style="bold"), calls, code, values
 
 
@@ -296,18 +302,31 @@ def _source_line(recording: Recording, step: Step) -> str:
     return source[step.line - 1] if 0 < step.line <= len(source) else ""
 
 
-def _code(recording: Recording, step: Step, count: int) -> RenderableType:
-    table = _grid()
-    file = recording.file_of(step)
-    first = max(1, min(step.line - count // 2, len(file.source) - count + 1))
-    for line in range(first, min(first + count, len(file.source) + 1)):
-        is_here = line == step.line
-        mark = f"{'>' if is_here else ' '} {line:4}"
-        runs = f"{file.counts[line]:,}x" if line in file.counts else ""
-        source = repeatable(file.source[line - 1])
-        text = Text(source, style="reverse" if is_here else "", no_wrap=True, overflow="ellipsis")
-        table.add_row(mark, runs, text)
-    return table
+class _Code:
+    """The lines of code around that of a step; in a narrow terminal without the indentation that
+    all of them have.
+    """
+
+    def __init__(self, recording: Recording, step: Step, count: int) -> None:
+        self._file = recording.file_of(step)
+        self._line = step.line
+        self._count = count
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines."""
+        table, file = _grid(), self._file
+        first = max(1, min(self._line - self._count // 2, len(file.source) - self._count + 1))
+        shown = [repeatable(line) for line in file.source[first - 1 : first - 1 + self._count]]
+        if shown and options.max_width < _NARROW:
+            shown = dedent("\n".join(shown)).split("\n")
+        for line, source in enumerate(shown, first):
+            is_here = line == self._line
+            mark = f"{'>' if is_here else ' '} {line:4}"
+            runs = f"{file.counts[line]:,}x" if line in file.counts else ""
+            text = Text(source, style="reverse" if is_here else "", no_wrap=True,
+                        overflow="ellipsis")  # fmt: skip
+            table.add_row(mark, runs, text)
+        yield table
 
 
 def _values(recording: Recording, number: int, most: int, *, is_cut: bool) -> RenderableType:
