@@ -81,6 +81,7 @@ def kimi(*pairs):
 
 OLD = "    if x:\n        y"
 LARGE = '{"code": "' + "x = 1\\n" * 1500 + '"}'
+NUMBER_NAME = f'<tool_call>{{"name": {"9" * 5000}, "arguments": {{}}}}</tool_call>'
 WEATHER = '{"city": "Paris"}'
 
 ROWS = {
@@ -605,6 +606,7 @@ ROWS = {
         "[f(a=!)]<|python_start|>[g(b=!)<|python_end|>x<|python_start|>[h()]",
         [*broken('{"a": ', "!)]"), *broken('{"b": ', "!)<|python_end|>", "g", index=1),
          TextDelta("x"), *call("{}", "h", index=2)]),
+    "a name that is a number too long for Python": ("hermes", NUMBER_NAME, text(NUMBER_NAME)),
     "an opener and no call, GigaChat": ("gigachat3",
         "x function call<|role_sep|> y <|function_call|>",
         text("x function call<|role_sep|> y <|function_call|>")),

@@ -126,8 +126,9 @@ class Object(State):
         progress.expects = "comma or end"
         text = "".join(progress.text)
         if progress.member == self.name:
-            name = json.loads(text)
-            if not isinstance(name, str) or not name:
+            # A long number is JSON, but Python does not convert it.
+            name = json.loads(text) if text.startswith('"') else ""
+            if not name:
                 return f"the name is {text:.40}"
             progress.name = name
             if progress.early is not None:
