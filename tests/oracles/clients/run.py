@@ -99,7 +99,7 @@ CLIENTS = (
     ),
     Client("dspy", ("dspy==3.4.1",), {"with_dspy": "chat"}),
     Client("llm", ("llm==0.36",), {"with_llm": "chat"}),
-    Client("openai-node", ("openai@7.57.0",), OPENAI, "mjs"),
+    Client("openai-node", ("openai@7.59.0",), OPENAI, "mjs"),
     Client(
         "ai-sdk-openai", ("@ai-sdk/openai@4.0.118", "ai@7.0.173", "zod@4.6.7"),
         {"ai_chat": "chat", "ai_responses": "responses"}, "mjs",
