@@ -348,6 +348,7 @@ def test_the_final_message_is_continued(embedded):
     body = {"messages": [{"role": "user", "content": "Hi"}, said], "add_generation_prompt": False}
     body |= {"continue_final_message": True, "max_tokens": 1, "return_token_ids": True}
     prompt = embedded.chat(body).json()["prompt_token_ids"]
+    assert embedded.fetch("/tokenize", body).json()["tokens"] == prompt
     text = embedded.fetch("/detokenize", {"tokens": prompt}).json()["prompt"]
     assert text.endswith("<|user|>\nHi\n<|assistant|>\nThe capital of Fra ")
 

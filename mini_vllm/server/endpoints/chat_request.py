@@ -178,9 +178,18 @@ def decode_chat_request(body: bytes, limits: Limits) -> ChatCompletionRequest:
     if request.top_logprobs and not request.logprobs:
         raise invalid("top_logprobs", "needs logprobs; set that to true or leave this out")
     check_template_kwargs(request.chat_template_kwargs, limits)
-    if request.continue_final_message and request.add_generation_prompt:
-        raise invalid("continue_final_message", "is set; also set add_generation_prompt to false")
+    check_end(request.continue_final_message, request.add_generation_prompt)
     return request
+
+
+def check_end(continue_final_message: bool | None, add_generation_prompt: bool) -> None:
+    """Check that a prompt does not end both inside the final message and after it.
+
+    Raises:
+        ApiError: 400; it names the field.
+    """
+    if continue_final_message and add_generation_prompt:
+        raise invalid("continue_final_message", "is set; also set add_generation_prompt to false")
 
 
 def check_messages(messages: list[ChatCompletionMessage], limits: Limits) -> None:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from mini_vllm.server.endpoints.chat_request import (
     ChatCompletionMessage,
     Tools,
+    check_end,
     check_messages,
     check_template_kwargs,
     check_tools,
@@ -25,6 +26,8 @@ class TokenizeRequest(msgspec.Struct, kw_only=True):
 
     Attributes:
         add_special_tokens: by default, as in vLLM, true for a text and false for a conversation.
+        continue_final_message: as in a chat; only without `add_generation_prompt`.
+        chat_template: not implemented, and refused, because it would change the ids.
     """
 
     model: str | None = None
@@ -33,7 +36,9 @@ class TokenizeRequest(msgspec.Struct, kw_only=True):
     add_special_tokens: bool | None = None
     return_token_strs: bool | None = None
     add_generation_prompt: bool = True
+    continue_final_message: bool | None = None
     tools: Tools | None = None
+    chat_template: Any = None
     chat_template_kwargs: dict[str, Any] | None = None
 
 
@@ -69,8 +74,12 @@ def decode_tokenize_request(body: bytes, limits: Limits) -> TokenizeRequest:
     if (request.prompt is None) == (request.messages is None):
         raise invalid("prompt", "send either prompt or messages")
     check_at_most("prompt", len(request.prompt or ""), limits.max_prompt_chars, "characters")
+    if request.chat_template is not None:
+        problem = "is not implemented; leave it out"
+        raise invalid("chat_template", problem, code="unsupported_parameter")
     if request.messages is not None:
         check_messages(request.messages, limits)
+        check_end(request.continue_final_message, request.add_generation_prompt)
     request.tools = request.tools or None
     check_tools(request.tools, limits)
     check_template_kwargs(request.chat_template_kwargs, limits)
@@ -102,6 +111,7 @@ async def tokenize(raw_request: Request) -> JsonResponse:
             request.messages,
             tools=request.tools,
             add_generation_prompt=request.add_generation_prompt,
+            continue_final_message=bool(request.continue_final_message),
             add_special_tokens=bool(special),
             variables=request.chat_template_kwargs,
         )
