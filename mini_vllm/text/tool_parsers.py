@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tool_parser = create_tool_parser(options.format)
     except ValueError as error:
         parser.error(str(error))
-    text = sys.stdin.read()
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
     for start in range(0, len(text), options.size):
         piece = text[start : start + options.size]
         print(f"{piece!r}")

@@ -848,9 +848,10 @@ def test_unknown_formats_list_the_known_and_the_near():
 def test_the_command_shows_pieces_events_and_what_is_held():
     done = subprocess.run(
         [sys.executable, "-m", "mini_vllm.text.tool_parsers", "hermes", "--size", "20"],
-        input='Hi <tool_call>{"name": "f", "arguments": {"a": "é"}}</tool_call>',
+        input='Hi <tool_call>{"name": "f", "arguments": {"a": "é"}}</tool_call>\udcff',
         capture_output=True,
         encoding="utf-8",
+        errors="surrogateescape",
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         timeout=30,
         check=True,
@@ -861,7 +862,8 @@ def test_the_command_shows_pieces_events_and_what_is_held():
     assert lines[2].startswith("    held: '<tool_call>{")
     assert "    CallStart(index=0, id=None, name='f')" in lines
     assert "    CallEnd(index=0)" in lines
-    assert lines[-1] == "flush"
+    # A byte that is not UTF-8.
+    assert lines[-2:] == ["    TextDelta(text='\ufffd')", "flush"]
 
 
 @pytest.mark.parametrize(
