@@ -56,11 +56,11 @@ if ("serviceWorker" in navigator) {
     .catch((error) => console.info(`The site is not kept for offline use: ${error.message}`));
 }
 
-/** The keyboard scrolls what it can focus: code that is wider than its column. */
-function fit(code) {
-  const isWide = code.scrollWidth > code.clientWidth;
-  if (isWide && code.tabIndex !== 0) code.tabIndex = 0;
-  else if (!isWide && code.tabIndex === 0) code.removeAttribute("tabindex");
+/** The keyboard scrolls what it can focus: a code or a table that is wider than its column. */
+function fit(box) {
+  const isWide = box.scrollWidth > box.clientWidth;
+  if (isWide && box.tabIndex !== 0) box.tabIndex = 0;
+  else if (!isWide && box.tabIndex === 0) box.removeAttribute("tabindex");
 }
 
 // The width of a column may change, and the generator looks only once whether code fits.
@@ -83,9 +83,20 @@ for (const code of document.querySelectorAll(".highlight:not(:has(code [class]))
   code.style.setProperty("--columns", columnsOf(code.textContent));
 }
 
-/** The generator draws a copy button into a `nav` without a name. */
+/** The generator draws a copy button into a `nav` without a name, and a box around each table. */
 addEventListener("load", () => {
   for (const nav of document.querySelectorAll(".md-code__nav")) nav.ariaLabel = "Code";
+  for (const box of document.querySelectorAll("article .md-typeset__scrollwrap")) sizes.observe(box);
+});
+
+/** The generator's search hears its key only once a click has opened it. */
+const searchButton = document.querySelector(".md-search__button");
+let wasSearched = false;
+searchButton?.addEventListener("click", () => (wasSearched = true));
+addEventListener("keydown", (event) => {
+  if (wasSearched || event.defaultPrevented || event.key !== "k" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  searchButton?.click();
 });
 
 showProgress();

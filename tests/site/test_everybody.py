@@ -95,9 +95,19 @@ SCHEMES = pytest.mark.parametrize("scheme", ["light", "dark"])
 @SCHEMES
 @pytest.mark.parametrize("page", PAGES)
 def test_axe_reports_nothing_serious(driver, url, look, page, scheme):
-    look(scheme=scheme)
-    driver.get(url + page)
-    assert serious(driver) == []
+    # With the navigation beside the text, and on a phone.
+    for width in (1280, 390):
+        look(width, scheme=scheme)
+        driver.get(url + page)
+        assert serious(driver) == [], width
+
+
+def test_the_search_opens_by_its_key(driver, url):
+    page = Page(driver, url)
+    page.press(page.keys.CONTROL + "k")
+    page.until(
+        "[...document.body.children].some((e) => e.shadowRoot?.querySelector('dialog')?.open)"
+    )
 
 
 @SCHEMES
