@@ -30,6 +30,11 @@ GIVEN = ("mini_vllm.text.events",)
 # The course's own programs may also try to import these; a worker does not have them.
 _FOR_PROGRAMS = ("tokenizers",)
 _MARK = "__is_given__"
+# Parts of the errors by which a browser's Python refuses a call, and the reason in words.
+_REFUSALS = {
+    "stack switch": "cannot run an event loop of yours",
+    "can't start new thread": "has no threads",
+}
 # The text of the error that `input()` raises if there is no input.
 _END_OF_INPUT = "EOF when reading a line"
 
@@ -196,8 +201,14 @@ def _stopped(error: BaseException, where: tuple[int, str] | None) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an error; for a read of standard input, advice in place of pytest's."""
+    """Return the text of an error; for a read of standard input, and for code that a browser cannot
+    run, advice in place of pytest's or Python's text.
+    """
     text = str(error)
+    if sys.platform == "emscripten":
+        for part, words in _REFUSALS.items():
+            if part in text:
+                return f"a browser's Python {words}: try this call in a checkout of the course"
     if "reading from stdin while output is captured" in text or text == _END_OF_INPUT:
         return "there is no input while tests run: use the arguments in place of `input()`"
     return text

@@ -116,6 +116,20 @@ def test_a_module_can_be_imported_within_a_function(python, module):
     assert failing(told["result"]) == {}
 
 
+# What a browser cannot do, and what is said then.
+MISSING = {
+    "import threading; threading.Thread(target=print).start()": "a browser's Python has no threads",
+    "import asyncio; asyncio.run(asyncio.sleep(0))": "a browser's Python cannot run an event loop",
+}
+
+
+@pytest.mark.parametrize("code", MISSING)
+def test_what_a_browser_cannot_do_is_said_in_words(python, code):
+    told = python.run("03", where_no_byte_is(code))
+    [label] = [one for one in told["result"]["failures"][0]["labels"] if one["label"] == "raised"]
+    assert label["text"].startswith(f"RuntimeError: {MISSING[code]}")
+
+
 CHAINS = {
     "of lists": "nest = []\nfor _ in range(2_000):\n    nest = [nest]",
     "of objects": (
