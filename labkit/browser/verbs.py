@@ -181,7 +181,7 @@ def open(request: dict[str, Any]) -> dict[str, Any]:
     try:
         tree = read_zip(io.BytesIO(base64.b64decode(request["zip"], validate=True)))
         readings = [of_tree("", tree, Course(labs), hint) for hint in (lab, None)]
-        submission = next((one for one in readings if one.fault is None), readings[0])
+        submission = next((read for read in readings if read.fault is None), readings[0])
     except (Refused, binascii.Error) as error:
         raise UsageError(f"{error}") from None
     if submission.fault is not None:
