@@ -115,10 +115,23 @@ def test_values_are_copies():
     assert changes[1:4] == [("None", "[1]"), ("[1]", "[1, 2]"), ("[1, 2]", "[]")]
 
 
-def test_output_is_part_of_its_step(capsys):
-    """The output of the code is in the step of its line, and not on the terminal."""
-    replayed, _ = recorded("print('hello')")
-    assert [step.printed for step in replayed.recorder.steps if step.printed] == ["hello\n"]
+@pytest.mark.parametrize(
+    ("body", "printed", "raised"),
+    [
+        ("print('hello')", "hello\n", None),
+        ("import sys; sys.stdout.buffer.write('hé'.encode()); print(1)", "hé1\n", None),
+        (r"print('\ud800')", "", "UnicodeEncodeError"),
+        ("import sys; sys.stderr.write(b'a')", "", "TypeError"),
+        ("import sys; print(sys.stdout.isatty(), sys.stdout.encoding)", "False utf-8\n", None),
+    ],
+)
+def test_output_is_part_of_its_step(body, printed, raised, capsys):
+    """The output of the code is in the step of its line, and not on the terminal. It fails for the
+    text for which that of a test fails.
+    """
+    replayed, _ = recorded(body)
+    assert "".join(step.printed for step in replayed.recorder.steps) == printed
+    assert (replayed.trace.raised and replayed.trace.raised.kind) == raised
     assert capsys.readouterr().out == ""
 
 

@@ -144,7 +144,7 @@ class Recorder:
     @contextmanager
     def active(self) -> Iterator[None]:
         """Record in the body; what the code prints is part of the recording."""
-        output = _Output(self)
+        output = Output(self._print)
         before = sys.gettrace(), threading.gettrace()
         with (
             mock.patch.object(sys, "settrace", self._set_second),
@@ -176,6 +176,11 @@ class Recorder:
     def has_threads(self) -> bool:
         """Return whether several threads ran functions of the files."""
         return len(self._threads) > 1
+
+    def _print(self, text: str) -> None:
+        """Add an output of the code to the last step."""
+        if self.steps:
+            self.steps[-1].printed = (self.steps[-1].printed + text)[:_MOST_PRINTED]
 
     def _trace(self) -> None:
         threading.settrace(self._begin)
@@ -314,17 +319,29 @@ def _yields(frame: FrameType) -> bool:
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _YIELD
 
 
-class _Output(io.TextIOBase):
-    """The output of the code: a part of the step at which it is written."""
+class Output(io.TextIOWrapper):
+    """A standard output like that of a test: in UTF-8, with a `buffer`.
 
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
+    Args:
+        take: called with each text that is written.
+    """
 
-    def write(self, text: str) -> int:
-        """Add a text to the last step."""
-        steps = self._recorder.steps
-        if steps and isinstance(text, str):
-            steps[-1].printed = (steps[-1].printed + text)[:_MOST_PRINTED]
+    def __init__(self, take: Callable[[str], None]) -> None:
+        super().__init__(_Bytes(take), encoding="utf-8", newline="", write_through=True)
+
+
+class _Bytes(io.BufferedIOBase):
+    def __init__(self, take: Callable[[str], None]) -> None:
+        self._take = take
+
+    def writable(self) -> bool:
+        """Return True: this is all that a text output needs to know."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Pass the text of some bytes on."""
+        text = bytes(data)
+        self._take(text.decode("utf-8", "replace"))
         return len(text)
 
 

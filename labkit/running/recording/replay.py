@@ -4,7 +4,6 @@ If the case has many steps, it is run twice: the first run counts the steps, and
 records the last of them.
 """
 
-import io
 import linecache
 import threading
 from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
@@ -15,7 +14,13 @@ from typing import NoReturn
 
 from labkit.running.drive import Resolve, Run, perform
 from labkit.running.limits.time_limit import OverdueError, Stuck, time_limit
-from labkit.running.recording.recorder import MOST_STEPS, Place, RecordedEnoughError, Recorder
+from labkit.running.recording.recorder import (
+    MOST_STEPS,
+    Output,
+    Place,
+    RecordedEnoughError,
+    Recorder,
+)
 from labkit.running.recording.runs import CaseRun, outcome_of
 from labkit.running.trace import Call, Trace
 
@@ -181,14 +186,9 @@ def first_repeatable(cases: Sequence[Case]) -> Case:
 @contextmanager
 def silence() -> Iterator[None]:
     """Discard the output of the body."""
-    output = _Nowhere()
+    output = Output(lambda text: None)
     with redirect_stdout(output), redirect_stderr(output):
         yield
-
-
-class _Nowhere(io.TextIOBase):
-    def write(self, text: str) -> int:
-        return len(text)
 
 
 def _is_repeatable(case: Case) -> bool:
