@@ -105,6 +105,29 @@ def test_opens_at_the_fault(number, test, find, replace, kind, line, why, tmp_pa
     assert [*SCHEMA.iter_errors(data)] == []
 
 
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        ("os.write(number, b'text' * 99)", "wrote into the pipe of its recording"),
+        ("os.close(number)", "ended Python"),
+    ],
+)
+def test_code_that_disturbs_open_files_ends_in_one_line(act, words, tmp_path):
+    """The pipe to the process that shows the steps is one of them."""
+    lines = [
+        "import os",
+        "for number in range(3, 40):",
+        f"    try: {act}",
+        "    except OSError: pass",
+    ]
+    faulty = "".join(f"        {line}\n" for line in ['broken = ""', *lines])
+    source = edited("03", '        broken = ""\n', faulty)
+    code, output, data = show("03", "test_emoji_is_held_until_complete", source, tmp_path)
+    assert (code, data) == (1, None), output
+    assert f"the code of code.py {words}" in output
+    assert "Traceback" not in output
+
+
 def test_page_walks_without_a_network(tmp_path):
     """The page opens at the fault, keys and the slider move it, and it loads nothing else."""
     source = edited("03", "len(self._held) == length", "False")

@@ -8,6 +8,7 @@ far, and stops there.
 But: where processes cannot fork (Windows, a browser), the recording is made in this process.
 """
 
+import errno
 import mmap
 import multiprocessing
 import os
@@ -15,7 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, MutableSequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -46,6 +47,7 @@ _LOOK_SECONDS = 0.1
 _HUNG_SECONDS, _AGAIN_SECONDS, _ENDING_SECONDS = MOST_SECONDS + 2, 3.0, 0.5
 _MOST_PROCESSES = 4
 _HUNG, _ENDED = "did not end and could not be interrupted", "ended Python"
+_DISTURBED = "wrote into the pipe of its recording"
 
 
 def record_apart(
@@ -95,7 +97,7 @@ def record_apart(
         result, words = _in_process(outcome, place, stop, end)
         if result is not None:
             return result
-        if not place[_RUN]:
+        if not place[_RUN] or words == _DISTURBED:
             break
         if not place[_IS_OVER]:
             stop = Stop(lab.tests[place[_TEST] - 1].name, place[_RUN], words)
@@ -125,13 +127,20 @@ def _in_process(
         process.start()
         sender.close()
         is_hung = _wait(receiver, process, place, again=stop is not None or end is not None)
-        result = None
-        with suppress(EOFError, ConnectionError):
+        result, words = None, ""
+        try:
             result = None if is_hung else receiver.recv()
+        except (EOFError, ConnectionError):
+            pass
+        except Exception:
+            # Code that writes to every open file may have written anything.
+            words = _DISTURBED
+            process.kill()
         process.join()
     if process.exitcode == 128 + signal.SIGINT:
         raise KeyboardInterrupt
-    return result, _HUNG if is_hung or process.exitcode == -signal.SIGKILL else _ENDED
+    is_hung = is_hung or process.exitcode == -signal.SIGKILL
+    return result, words or (_HUNG if is_hung else _ENDED)
 
 
 def _send(
@@ -156,7 +165,10 @@ def _send(
         sender.send(outcome(place, stop, end, leave))
     except KeyboardInterrupt:
         os._exit(128 + signal.SIGINT)
-    except BrokenPipeError:
+    except OSError as error:
+        # Nobody reads the pipe any more, or the code has closed every open file.
+        if error.errno not in (errno.EPIPE, errno.EBADF):
+            raise
         os._exit(1)
     finally:
         if os.getpid() != here:
