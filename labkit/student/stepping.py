@@ -129,7 +129,7 @@ class Fitted:
         drawn = [console.render_lines(part, options, pad=False) for part, _ in self._parts]
         sizes = [min(len(lines), most) for lines, (_, most) in zip(drawn, self._parts, strict=True)]
         left = self._height - 1 - sum(sizes)
-        # In a window of ten lines, the line that runs, a value and the keys come first.
+        # In ten lines there is room for the line that runs, a value and the keys.
         for number, fewest in ((-2, 2), (0, 0), (1, 0)):
             less = max(0, min(-left, sizes[number] - fewest))
             left, sizes[number] = left + less, sizes[number] - less
@@ -225,7 +225,8 @@ def _of_callers(recording: Recording, number: int, end: int) -> list[int]:
     wait for the function of a step: they made its arguments.
     """
     here = recording.steps[number]
-    depth, left = here.depth, {}
+    depth = here.depth
+    left: dict[int, int] = {}
     places: list[int] = []
     for place in reversed(range(number)):
         step = recording.steps[place]

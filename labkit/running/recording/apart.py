@@ -166,7 +166,7 @@ def _send(
     except KeyboardInterrupt:
         os._exit(128 + signal.SIGINT)
     except OSError as error:
-        # Nobody reads the pipe any more, or the code has closed every open file.
+        # The pipe has no reader any more, or the code has closed every open file.
         if error.errno not in (errno.EPIPE, errno.EBADF):
             raise
         os._exit(1)

@@ -81,7 +81,7 @@ def at_recursion(replay: Replay) -> Opening | None:
         step, inner = steps[number], steps[running[-1]]
         if step.thread == inner.thread and step.depth < inner.depth:
             running.append(number)
-    # Of functions that call each other, the innermost.
+    # If functions call each other, this is the innermost.
     function, count = Counter(steps[number].function for number in running).most_common(1)[0]
     if count < 2:
         return None

@@ -330,16 +330,13 @@ class Output(io.TextIOWrapper):
         super().__init__(_Bytes(take), encoding="utf-8", newline="", write_through=True)
 
 
-class _Bytes(io.BufferedIOBase):
+class _Bytes(io.BytesIO):
     def __init__(self, take: Callable[[str], None]) -> None:
+        super().__init__()
         self._take = take
 
-    def writable(self) -> bool:
-        """Return True: this is all that a text output needs to know."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Pass the text of some bytes on."""
+    def write(self, data: Any, /) -> int:
+        """Pass the text of some bytes on, and keep nothing."""
         text = bytes(data)
         self._take(text.decode("utf-8", "replace"))
         return len(text)
