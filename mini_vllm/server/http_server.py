@@ -237,8 +237,10 @@ def listen(host: str, port: int) -> socket.socket:
     """
     family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
-    # Accepted sockets inherit this option.
+    # Accepted sockets inherit these options. asyncio sets TCP_NODELAY only on sockets that name
+    # their protocol; without it, the end of an answer waits for the client's delayed ACK.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 

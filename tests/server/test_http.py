@@ -11,6 +11,7 @@ from running import CHAT, DEADLINE, EOS, Client, Says, asking, request, running,
 from wire_client import read_chat
 
 from mini_vllm.models.scripted import Hook
+from mini_vllm.server.http_server import listen
 
 JSON = {"content-type": "application/json"}
 # Its answer takes longer than connections may take for their headers in these tests.
@@ -56,6 +57,15 @@ def test_a_connection_serves_several_requests(server):
             assert "🚀" in answer.body.decode()
         assert client.fetch("/nothing").status == 404
         assert client.fetch("/health").status == 200
+
+
+def test_the_end_of_an_answer_does_not_wait_for_an_acknowledgement():
+    with (
+        listen("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_requests_sent_ahead_are_answered_in_their_order(server):

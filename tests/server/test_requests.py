@@ -156,8 +156,10 @@ REFUSED = {
         ({"messages": HELLO}, "prompt: send either prompt or messages"),
         ({"prompt": None, "messages": [{"role": "user"}]}, "messages[0].content: is missing"),
         ({"prompt": None, "messages": HELLO, "tools": [{}]}, "tools[0].type: is None"),
-        ({"prompt": None, "messages": HELLO, "continue_final_message": True},
-            "continue_final_message: is set; also set add_generation"),
+        (
+            {"prompt": None, "messages": HELLO, "continue_final_message": True},
+            "continue_final_message: is set; also set add_generation",
+        ),
         ({"prompt": None, "messages": HELLO, "chat_template": "x"}, "chat_template: is not impl"),
         ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs.tools: is taken"),
     ],
