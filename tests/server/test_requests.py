@@ -354,17 +354,22 @@ def test_a_body_of_exactly_the_depth_is_read(server):
 
 
 @pytest.mark.parametrize(
-    ("kind", "status"),
+    ("kind", "coding", "refused"),
     [
-        *((kind, 415) for kind in ("", "text/plain", "multipart/form-data", "\xff", "json")),
-        *((kind, 200) for kind in ("application/json; charset=utf-8", "Application/JSON")),
+        *((kind, "", "content-type") for kind in ("", "text/plain", "\xff", "json")),
+        ("multipart/form-data", "", "content-type"),
+        *((kind, "", "") for kind in ("application/json; charset=utf-8", "Application/JSON")),
+        *(("application/json", coding, "content-encoding") for coding in ("gzip", "deflate, br")),
+        ("application/json", "Identity", ""),
     ],
 )
-def test_what_is_not_declared_as_json_in_one_way_or_another_is_415(server, kind, status):
+def test_what_is_not_declared_as_json_in_one_way_or_another_is_415(server, kind, coding, refused):
     body = json.dumps(GOOD[CHAT]).encode()
-    answer = server.fetch(CHAT, body, headers={"content-type": kind} if kind else {})
-    assert answer.status == status
-    assert status == 200 or "application/json" in answer.error["message"]
+    headers = {"content-type": kind, "content-encoding": coding}
+    given = {name: value for name, value in headers.items() if value}
+    answer = server.fetch(CHAT, body, headers=given)
+    assert answer.status == (415 if refused else 200)
+    assert not refused or answer.error["message"].startswith(f"{refused}: is ")
 
 
 def test_a_body_of_exactly_the_limit_is_read_and_the_rest_of_a_longer_one_skipped(

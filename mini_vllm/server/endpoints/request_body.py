@@ -33,12 +33,15 @@ async def read_body(raw_request: HttpRequest, service: Service) -> bytes:
     """Return the body of a request.
 
     Raises:
-        ApiError: 415 if it is not declared as JSON, 413 if it is too long or announced as too
-            long, 408 if it does not arrive in time.
+        ApiError: 415 if it is not declared as JSON, or is compressed, 413 if it is too long or
+            announced as too long, 408 if it does not arrive in time.
     """
     kind = raw_request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ApiError(415, f"content-type: is {kind!r:.100}; it must be application/json")
+    coding = raw_request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        raise ApiError(415, f"content-encoding: is {coding!r:.100}; send the body as it is")
     body, most = bytearray(), service.limits.max_body_bytes
     too_long = ApiError(413, f"the body has over {most} bytes; that is the limit")
     # Before the first read, which tells a client with `Expect: 100-continue` to send the body.
