@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("transformers", reason="transformers is not installed: make oracles")
 
 from tokenizers.decoders import DecodeStream as PeerStream
+from transformers import ByT5Tokenizer
 
 from benchmarks.materials.vocabularies import trained
 from benchmarks.peers.detokenizers import HAS_VLLM, vllm_detokenizer, vllm_texts, vllm_tokenizer
@@ -120,6 +121,16 @@ def test_a_character_across_the_prompt(peer, theirs, inner, ours, run):
     steps, rest = streamed(ours, output, prompt)
     assert "".join(steps) + rest == "你！"
     assert "".join(run(peer, [[i] for i in output], prompt)) == theirs
+
+
+def test_a_tokenizer_of_transformers_that_leaves_incomplete_characters_out():
+    tokenizer = ByT5Tokenizer()
+    for text in strings(20):
+        ids = tokenizer(text, add_special_tokens=False).input_ids
+        for cut in (0, len(ids) // 2):
+            stream = create_decode_stream(tokenizer, ids[:cut])
+            after = "".join(map(stream.step, ids[cut:])) + stream.flush()
+            assert text.encode()[:cut].decode("utf-8", "ignore") + after == text
 
 
 def test_the_stubs_of_vllm_are_gone(run):
