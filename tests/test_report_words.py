@@ -1,5 +1,6 @@
 """The words of a failure: values from their first difference, and sentences in place of types."""
 
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -7,10 +8,12 @@ import pytest
 
 from labkit.course import manifest
 from labkit.running.drive import Driver, perform
+from labkit.running.newer_syntax import OLDEST, newer_syntax
 from labkit.running.reporting import locate
 from labkit.running.reporting.explain import explain
 from labkit.running.score import classify
 from labkit.running.trace import Failure, pieces_of
+from labkit.student import bootstrap
 from labkit.testing import expect, expect_in, expect_long, expect_most
 from mini_vllm.text.events import ArgsDelta, CallEnd, StopOutput, TextDelta, ToolCall
 
@@ -150,3 +153,35 @@ def test_a_read_of_input_has_one_sentence_everywhere(reads, monkeypatch):
     text = failure_of(lambda lab: lab.call(lab.new("Odd"), "asks", "a"))
     said = "Error: there is no input while tests run: use the arguments in place of `input()`"
     assert said in " ".join(text.split())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="needs Python 3.12: `make pythons` runs it")
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        # Python's own sentence names the version.
+        ("x = 1\ntype X = int", "line 2: Type statement is only supported in Python 3.12"),
+        ("def f[T](x): ...", "line 1: Type parameter lists are only supported"),
+        # PEP 701 made f-strings like other code.
+        ('f"{d["a"]}"', "hold the quotes of the f-string."),
+        ("f'''{d['''a''']}'''", "hold the quotes"),
+        ("f'{\"\\n\".join(d)}'", "hold a backslash."),
+        ("f'{f\"{d}\\n\"}'", "hold a backslash."),
+        ("f'''{d # d\n}'''", "hold a comment."),
+        ("f'{d\n}'", "hold a line break."),
+        # An older Python reads these, and none reads the last.
+        ("f'{d[\"a\"]}\\n{d!r:>{w}}' '{{'", ""),
+        ("f'''{d[\"#\"]\n}'''", ""),
+        ("match d:\n    case 1: pass", ""),
+        ("def f(:", ""),
+        ("\0", ""),
+    ],
+)
+def test_syntax_that_an_older_python_cannot_read_is_said_with_its_line(source, reason):
+    note = newer_syntax(source.encode()) or ""
+    assert reason in note
+    assert bool(note) == bool(reason)
+
+
+def test_the_oldest_python_of_the_notes_is_that_of_the_set_up():
+    assert bootstrap.OLDEST == OLDEST

@@ -11,7 +11,7 @@ import threading
 import traceback
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import pytest
 
 from labkit.course.hunt import KILLED, PoolTest
 from labkit.course.lab import Lab, read_lab
-from labkit.errors import LabkitError
+from labkit.errors import LabkitError, LoadFailure
 from labkit.running import platform
 from labkit.running.diagnose import MOST_SECONDS
 from labkit.running.drive import Driver
@@ -28,6 +28,7 @@ from labkit.running.hunt_results import Hunting
 from labkit.running.lab_impl import lab_impl
 from labkit.running.limits.of_session import Limits
 from labkit.running.limits.time_limit import OverdueError, Stuck
+from labkit.running.newer_syntax import newer_syntax
 from labkit.running.post_mortem import last_frame, students_frames
 from labkit.running.reporting.explain import explain
 from labkit.running.result_kind import ResultKind
@@ -418,6 +419,9 @@ class LabPlugin:
             data = [run.as_dict() for run in self._runs.values()]
             results.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         for run in self._runs.values():
+            with suppress(LoadFailure):
+                if (newer := newer_syntax(run.implementation.source())) is not None:
+                    self.notes.append(newer)
             self.notes += self._config.hook.pytest_lab_finished(config=self._config, run=run)
         sys.stdout.flush()
 

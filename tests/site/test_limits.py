@@ -130,6 +130,13 @@ def test_what_a_browser_cannot_do_is_said_in_words(python, code):
     assert label["text"].startswith(f"RuntimeError: {MISSING[code]}")
 
 
+def test_syntax_that_an_older_python_cannot_read_is_noted(python):
+    """A browser's Python is newer than that of many graders."""
+    told = python.run("03", REFERENCES["03"] + "type Pieces = list[str]\n")
+    assert told["result"]["score"] == 100
+    assert told["result"]["notes"][0].startswith("A grader with Python 3.11 cannot read line ")
+
+
 CHAINS = {
     "of lists": "nest = []\nfor _ in range(2_000):\n    nest = [nest]",
     "of objects": (
