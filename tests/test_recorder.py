@@ -324,6 +324,9 @@ class Thing:
         return self.deep(left) if left else same(n)
     def load(self, text):
         return json.loads(text)
+    def long(self, n):
+        nest = [[[[[n for _ in range(100)]]]]]
+        return self.long(n)
     def other(self, n):
         return same(n)
 def same(n):
@@ -341,8 +344,10 @@ def same(n):
             7,
             "line 7: deep calls itself, here 301 calls deep, in the test until Python's limit",
         ),
+        # Longer than a recording, whose first step is near Python's limit.
+        (("long", 1), "RecursionError", 12, "line 12: long calls itself until Python's limit"),
         (("load", "[" * 10**6), "RecursionError", 9, "line 9 raised RecursionError: maximum"),
-        (("other", 1), "IndexError", 13, "other raises no IndexError here, but in the test, after"),
+        (("other", 1), "IndexError", 16, "other raises no IndexError here, but in the test, after"),
         (
             ("given", 1),
             "AttributeError",
@@ -356,7 +361,7 @@ def test_an_exception_opens_where_it_was_raised(call, raised, line, why):
     module = load_source(RAISING.encode(), "odd.py", "odd.py", "under_test.odd", None)
     run = CaseRun((New("Thing"),), (Call(call[0], call[1:]),), "")
     case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
-    recording = record(case, Facts(0, raised=raised))
+    recording = record(case, Facts(0, raised=raised), 500 if call[0] == "long" else MOST_STEPS)
     step = recording.steps[recording.opens]
     assert why in recording.why
     assert step.line == line

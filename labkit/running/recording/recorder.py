@@ -4,7 +4,8 @@ It uses `sys.settrace`. Code of the course that traces the code as well, for exa
 threads, goes on working: while a recorder is active, `sys.settrace` adds a second tracer.
 
 But: it decides nothing. The code under test can fool it, as it runs in the same process. And
-recursion up to Python's limit ends the recording, because the recorder needs some of the stack.
+recursion up to Python's limit ends the recording, because each call of the recorder needs some of
+the stack.
 """
 
 import io
@@ -34,6 +35,8 @@ MOST_STEPS = 20_000
 _MOST_VALUES = 40
 _MOST_PRINTED = 2_000
 _YIELD = opcode.opmap["YIELD_VALUE"]
+# The calls that copying the values of a step may take, beyond Python's limit of recursion.
+_ROOM = 100
 # How often the clock is read, in events.
 _OFTEN = 256
 
@@ -250,7 +253,12 @@ class Recorder:
             self.lines[known.part, frame.f_lineno] += 1
             self.by_call[self.call] += 1
         if self.total > self._first and len(self.steps) < self._keep_steps:
-            self._keep(thread, known, frame, event, argument)
+            limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(limit + _ROOM)
+            try:
+                self._keep(thread, known, frame, event, argument)
+            finally:
+                sys.setrecursionlimit(limit)
         if event == RETURN:
             thread.stack.pop()
             known.is_suspended = _yields(frame)
