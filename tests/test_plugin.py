@@ -209,6 +209,7 @@ def test_an_endless_loop_costs_the_later_tests_less(run_pytest, student, tiny, t
     [
         ("x = 1\n".encode("utf-16"), "starter.py is saved as UTF-16: save it as UTF-8"),
         (b"x = 1\ny = 'a\0b'\n", "starter.py line 2 has a NUL character"),
+        (b"# coding: utf-9\n", "starter.py is not valid Python: unknown encoding: utf-9"),
     ],
 )
 def test_a_file_that_is_no_text_is_named_as_what_it_is(data, said):

@@ -226,11 +226,13 @@ def _in_words(shown: str) -> Iterator[None]:
     try:
         yield
     except SyntaxError as error:
+        # An unknown encoding is of no line, or of line 0.
+        where = f" line {error.lineno}" if error.lineno else ""
         line = f"\n    {error.text.rstrip()}" if error.text else ""
         caret = f"\n    {' ' * (error.offset - 1)}^" if line and error.offset else ""
         raise LoadFailure(
-            f"{shown} line {error.lineno} is not valid Python: {error.msg}{line}{caret}",
-            error.lineno,
+            f"{shown}{where} is not valid Python: {error.msg}{line}{caret}",
+            error.lineno or None,
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise LoadFailure(f"{shown} is not valid Python: {error}") from None
