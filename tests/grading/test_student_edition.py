@@ -5,6 +5,7 @@ import builtins
 import contextlib
 import hashlib
 import html
+import io
 import os
 import re
 import shutil
@@ -214,27 +215,43 @@ def test_what_anybody_writes_is_not_taken_for_a_reference():
     assert complaint({"a.py": HONEST.encode()}) == ""
 
 
-def test_an_engine_with_lines_of_a_reference_stops_edition_site_and_check(
-    tmp_path, capsys, monkeypatch
-):
+@pytest.fixture(scope="module")
+def with_lines(tmp_path_factory):
+    """A course whose engine has lines of a reference, with other names."""
     no_sources = shutil.ignore_patterns(
         ".git", ".venv", ".*_cache", "__pycache__", "build", "node_*"
     )
-    root = shutil.copytree(ROOT, tmp_path / "course", ignore=no_sources)
+    root = tmp_path_factory.mktemp("lines") / "course"
+    shutil.copytree(ROOT, root, ignore=no_sources)
     code = max(map(other_names, functions_of(pick_lab(LABS, "06"))), key=len)
     engine = root / "mini_vllm" / "text" / "utf8.py"
     engine.write_text(f"{engine.read_text()}\n\n{code}\n")
-    said = re.compile(r"mini_vllm/text/utf8\.py lines .* of the reference of lab-06")
+    return root
 
-    out = tmp_path / "out"
-    assert main(["student-edition", "--out", str(out)], root) == 2
-    assert said.search(capsys.readouterr().err)
+
+def words_of_edition(root, out):
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
+        assert main(["student-edition", "--out", str(out)], root) == 2
+    return errors.getvalue()
+
+
+def words_of_check(root, out):
     (finding,) = GATES["edition"](root)
-    assert said.search(str(finding))
-    monkeypatch.setattr(frontend, "install", lambda _: None)
-    with pytest.raises(LabkitError, match=said):
+    return str(finding)
+
+
+def words_of_site(root, out):
+    with pytest.raises(LabkitError) as caught:
         build(root, out, "", student=True)
-    assert not out.exists()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("words", [words_of_edition, words_of_check, words_of_site])
+def test_an_engine_with_lines_of_a_reference_stops_it(with_lines, tmp_path, monkeypatch, words):
+    monkeypatch.setattr(frontend, "install", lambda _: None)
+    said = words(with_lines, tmp_path / "out")
+    assert re.search(r"mini_vllm/text/utf8\.py lines .* of the reference of lab-06", said)
+    assert not (tmp_path / "out").exists()
 
 
 def test_nothing_else_of_the_instructors_is_in_it(pristine):
