@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import random
 import re
+import sys
+import threading
 from collections import deque
 from enum import Enum, Flag
 from http import HTTPMethod, HTTPStatus
@@ -18,7 +20,7 @@ from rich.console import Console
 from labkit.running import platform
 from labkit.running.recording.apart import _send
 from labkit.running.recording.case_recording import Facts, record
-from labkit.running.recording.recorder import MOST_STEPS
+from labkit.running.recording.recorder import MOST_STEPS, Recorder
 from labkit.running.recording.replay import Case, replay
 from labkit.running.recording.runs import CaseRun
 from labkit.running.recording.values import MOST_CHARACTERS, text_of_value
@@ -49,6 +51,27 @@ def test_shows_odd_values(kind):
     texts = [text for step in replayed.recorder.steps for _, text in step.changes.values()]
     assert texts
     assert all(len(text) < MOST_CHARACTERS + 40 for text in texts)
+
+
+def test_two_threads_leave_the_limit_of_recursion_as_it_was(monkeypatch):
+    """The step of the other thread begins first, and ends within that of this thread."""
+    began, both = threading.Event(), threading.Event()
+
+    def keep(self, *step):
+        others = [thread for thread in threading.enumerate() if thread.name == "other"]
+        if threading.current_thread() in others:
+            began.set()
+            both.wait(100)
+        elif others:
+            began.wait(100)
+            both.set()
+            others[0].join(100)
+
+    monkeypatch.setattr(Recorder, "_keep", keep)
+    limit = sys.getrecursionlimit()
+    recorded("import threading; threading.Thread(target=lambda: 1, name='other').start(); x = 1")
+    assert both.is_set()
+    assert sys.getrecursionlimit() == limit
 
 
 def test_records_random_programs():

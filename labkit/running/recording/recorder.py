@@ -139,6 +139,7 @@ class Recorder:
         self.sizes: list[dict[str, tuple[int, int, int]]] = []
         self.is_over = False
         self._threads: dict[int, _Thread] = {}
+        self._room = threading.Lock()
         self._frames: dict[int, _Frame] = {}
         self._numbers = 0
         self._has_second = False
@@ -253,12 +254,18 @@ class Recorder:
             self.lines[known.part, frame.f_lineno] += 1
             self.by_call[self.call] += 1
         if self.total > self._first and len(self.steps) < self._keep_steps:
-            limit = sys.getrecursionlimit()
-            sys.setrecursionlimit(limit + _ROOM)
+            # The limit is that of all threads: only one of them raises it at a time.
+            is_first, limit = self._room.acquire(blocking=False), sys.getrecursionlimit()
             try:
+                if is_first:
+                    sys.setrecursionlimit(limit + _ROOM)
                 self._keep(thread, known, frame, event, argument)
             finally:
-                sys.setrecursionlimit(limit)
+                if is_first:
+                    try:
+                        sys.setrecursionlimit(limit)
+                    finally:
+                        self._room.release()
         if event == RETURN:
             thread.stack.pop()
             known.is_suspended = _yields(frame)
