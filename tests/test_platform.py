@@ -1,5 +1,6 @@
 """A page in place of an operating system: its timer, its watch, and tests that it cannot run."""
 
+import itertools
 import signal
 import time
 
@@ -58,6 +59,19 @@ def test_a_limit_around_another_goes_on(told):
 
     with pytest.raises(OverdueError), time_limit(0.05):
         within()
+
+
+@pytest.mark.parametrize(("sees_work", "ticks"), [(False, 40), (True, 1)])
+def test_a_limit_of_real_time_counts_ticks_and_no_time_in_which_the_machine_stands_still(
+    sees_work, ticks
+):
+    """One call in C may take long, so that its processor time is counted whole."""
+    now = itertools.count(step=1000)
+    timer = platform.Timer(
+        lambda *_: None, lambda: next(now), number=0, times=1, unit="", sees_work=sees_work
+    )
+    timer.set(40 * platform.TICK)
+    assert [timer.is_due() for _ in range(ticks)] == [*[False] * (ticks - 1), True]
 
 
 def test_a_stuck_test_is_seen_at_the_ticks_of_a_page(told):

@@ -235,6 +235,24 @@ def test_the_watchdog_minds_labs_only(run_pytest, tiny, tiny_lab):
     assert "7 failed, 2 passed" in done.stdout
 
 
+def test_the_watchdog_does_not_count_the_time_in_which_the_machine_stands_still(
+    run_pytest, student, tiny
+):
+    student()
+    # Every time that the watchdog reads its clock, the machine has stood still for 1,000 s.
+    with (tiny / "conftest.py").open("a") as conftest:
+        conftest.write(
+            "\nimport itertools, time, types, pytest\n"
+            "from labkit.running.limits import watchdog\n\n"
+            "clock = itertools.count(step=1000)\n"
+            "watchdog.time = types.SimpleNamespace(monotonic=lambda: next(clock))\n\n"
+            "@pytest.fixture(autouse=True)\n"
+            "def two_looks():\n"
+            "    time.sleep(2.5 * watchdog._LOOK_SECONDS)\n"
+        )
+    assert "100/100" in run_pytest("starter", "-q").stdout
+
+
 def test_one_task_can_be_run_alone_and_then_there_is_no_score(run_pytest, student):
     student()
     out = run_pytest("starter", "-q", "-k", "test_pairs").stdout

@@ -72,7 +72,9 @@ class Timer:
         self._start = start
         self._clock = clock
         self.number, self.times, self.unit, self.sees_work = number, times, unit, sees_work
-        self._end: float | None = None
+        # The seconds that were left when the clock was last read.
+        self._left: float | None = None
+        self._read = 0.0
         self._again = 0.0
 
     def set(self, seconds: float, again: float = 0.0) -> tuple[float, float]:
@@ -81,9 +83,9 @@ class Timer:
         Returns:
             The rest of the earlier time, and its `again`.
         """
-        now = self._clock()
-        before = (0.0, 0.0) if self._end is None else (max(self._end - now, 1e-3), self._again)
-        self._end = now + seconds if seconds else None
+        left = self._read_clock()
+        before = (0.0, 0.0) if left is None else (max(left, 1e-3), self._again)
+        self._left = seconds or None
         self._again = again
         self._start(min(seconds, TICK), TICK if seconds else 0.0)
         return before
@@ -93,13 +95,23 @@ class Timer:
 
         A signal may be a tick, or that of an earlier limit.
         """
-        if self._end is None:
+        left = self._read_clock()
+        if left is None:
             return False
-        left = self._end - self._clock()
         is_due = left < _EARLY_SECONDS
         if is_due or left < TICK:
             self._start(self._again if is_due else left, self._again)
         return is_due
+
+    def _read_clock(self) -> float | None:
+        """Return the seconds that are left; None if no time is set."""
+        now = self._clock()
+        seconds, self._read = now - self._read, now
+        if self._left is not None:
+            # Code that waits gets each tick. The time of a machine that stands still, or that has
+            # no processor for this process, is not the code's.
+            self._left -= seconds if self.sees_work else min(seconds, TICK)
+        return self._left
 
 
 class Page:

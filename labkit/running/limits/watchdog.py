@@ -30,6 +30,7 @@ _NO_LIMIT = 0.0
 # small limit, the time is less.
 _MOST_GRACE_SECONDS = 2.0
 _LOOK_SECONDS = 0.2
+_MOST_LOOK_SECONDS = 2 * _LOOK_SECONDS
 # A test that has run for so long is shown on the terminal.
 _SHOWN_SECONDS = 1.5
 # A hunt, whose limit is longer, shows itself how far it is.
@@ -143,13 +144,16 @@ def _close_all_but(*descriptors: int) -> None:
 def _watch(reader: int, out: int, code: Path, test_process: int, crash: IO[bytes]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit, test = 60.0, "the start"
-    used, began = processor_seconds(test_process), time.monotonic()
+    used, seconds, looked = processor_seconds(test_process), 0.0, time.monotonic()
     line = _Line(out)
     while True:
         ready, _, _ = select.select([reader], [], [], _LOOK_SECONDS if limit else None)
         if not ready:
             computed = processor_seconds(test_process) - used
-            seconds = time.monotonic() - began
+            now = time.monotonic()
+            # While the machine stands still, no test runs.
+            seconds += min(now - looked, _MOST_LOOK_SECONDS)
+            looked = now
             if computed < limit + _grace(limit * REAL_TO_PROCESSOR) and seconds < _real(limit):
                 if seconds > _SHOWN_SECONDS and limit < _MOST_SHOWN_LIMIT:
                     line.show(f"{test}: {seconds:.0f} s ({limit:g} s of processor time at most)")
@@ -167,7 +171,7 @@ def _watch(reader: int, out: int, code: Path, test_process: int, crash: IO[bytes
             os._exit(0)
         number, _, test = data.decode().splitlines()[-1].partition(" ")
         limit = float(number)
-        used, began = processor_seconds(test_process), time.monotonic()
+        used, seconds, looked = processor_seconds(test_process), 0.0, time.monotonic()
 
 
 class _Line:
