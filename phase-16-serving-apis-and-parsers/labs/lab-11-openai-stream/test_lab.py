@@ -1119,29 +1119,30 @@ def test_property_isolated(lab):
 @pytest.mark.timeout(5)
 def test_property_linear_reader(lab):
     """linear: a byte takes the same time however many bytes came before it: a line of data and a
-    comment of two to three million bytes, each in 20,000 pieces, an event of 80,000 lines in 5,000
-    pieces, and a piece with 20,000 events or 260,000 comments, are read within the time limit. The
-    reader keeps nothing of an event that it has returned, not even of the last.
+    comment of a million bytes, each in 25,000 pieces, an event of 75,000 lines in 6,000 pieces, and
+    a piece with 25,000 events or 200,000 comments, are read within the time limit. The reader keeps
+    nothing of an event that it has returned, not even of the last.
     """
-    part = b"0123456789" * 10
-    line, written = part.decode(), b"data: " + part[:40] + b"\r\n"
-    for size in (10, lab.random.randint(18_000, 22_000)):
+    part = b"0123456789" * 4
+    line, written = part.decode(), b"data: " + part + b"\r\n"
+    short = b"data: " + part[:10] + b"\n"
+    for size in (10, lab.random.randint(23_000, 27_000)):
         for pieces, event in (
             ([b"data: ", *[part] * size, b"\n\n"], line * size),
-            ([b":", *[part + part[:40]] * size, b"\ndata: a\n\n"], "a"),
-            ([*[written * 16] * (size // 4), b"\r\n"], "\n".join([line[:40]] * (size // 4 * 16))),
+            ([b":", *[part] * size, b"\ndata: a\n\n"], "a"),
+            ([*[short * 12] * (size // 4), b"\r\n"], "\n".join([line[:10]] * (size // 4 * 12))),
         ):
             trace = lab.stream(lab.new(READER), pieces, end="", watch="")
             what = f"one event in {len(pieces):,} pieces"
             expect_long(trace.outputs[-1], [event], f"{what}: the output of the last")
         for data, events in (
-            ((written + b"\r\n") * size, [line[:40]] * size),
-            (b":ab\n" * 13 * size + b"data: a\n\n", ["a"]),
+            ((written + b"\r\n") * size, [line] * size),
+            (b":ab\n" * 8 * size + b"data: a\n\n", ["a"]),
         ):
             trace = lab.stream(lab.new(READER), [data], end="", watch="")
             expect_long(trace.outputs, [events], f"{len(data):,} bytes in one piece")
     events = [("feed", b"data: %040d\n\n" % number) for number in range(200)]
-    events += [("feed", b"data: " + part * 200 + b"\n\n")]
+    events += [("feed", b"data: " + part * 500 + b"\n\n")]
     grown = growth(lab, lab.new(READER), events[:1], events[1:])
     fed = "200 different events, the last of 20,000 characters"
     expect_most(grown, 2_000, fed, "bytes more in the reader")
