@@ -5,6 +5,7 @@ So the tables are looked up by name, and no import here needs the others.
 """
 
 import argparse
+import errno
 import os
 import sys
 from importlib import import_module
@@ -20,6 +21,8 @@ from labkit.verbs import Declare, Run, Table
 _AUDIENCES = ("students", "instructors", "maintainers")
 # The words after these verbs are parsed elsewhere.
 _PASSED_ON = ("demo", "serve")
+# The errors of an output whose disk is full.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main(argv: list[str], root: Path = ROOT) -> int:
@@ -31,7 +34,9 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         with ends_at_once():
             args = _parse(argv, root)
         run: Run = args.run
-        return run(args, root)
+        code = run(args, root)
+        sys.stdout.flush()
+        return code
     except LabkitError as error:
         print(f"labkit: {error}", file=sys.stderr)
         return 2
@@ -40,13 +45,20 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has ended (`make lab | head`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 1
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in _FULL:
             raise
-        print(f"labkit: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"labkit: {error.filename or 'the output'}: {error.strerror}", file=sys.stderr)
+        if error.filename is None:
+            _discard_output()
         return 2
+
+
+def _discard_output() -> None:
+    """Have no later flush fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):

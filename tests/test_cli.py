@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -707,3 +708,19 @@ def test_a_lab_does_not_wait_for_what_other_verbs_need():
     assert "labkit.running.lab_impl" in loaded
     rooms = ("grading", "publish", "serving", "gates", "isolation")
     assert not loaded & {"pytest", "rich", *(f"labkit.{room}" for room in rooms)}
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "words"),
+    [
+        (">&-", 0, ""),
+        pytest.param(
+            ">/dev/full", 2, "labkit: the output: No space left on device\n",
+            marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full"),
+        ),
+    ],
+)  # fmt: skip
+def test_an_output_that_is_closed_or_full_is_no_traceback(output, code, words):
+    command = f"exec '{sys.executable}' -m labkit progress {output}"
+    done = subprocess.run(command, shell=True, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (code, words)
