@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from labkit.cli import main
 from labkit.course.lab import ROOT, find_labs, pick_lab
 from labkit.running.recording.recording import Recording
+from labkit.student.keyboard import raw_keys
 
 SCHEMA = Draft202012Validator(
     json.loads((ROOT / "labkit/running/recording/recording.schema.json").read_text("utf-8"))
@@ -242,3 +244,19 @@ def test_a_source_that_is_not_python_shows_its_line(tmp_path):
     assert (code, data) == (1, None)
     assert "code.py line 1 is not valid Python" in output
     assert output.endswith("^\nSee all: make lab N=03\n")
+
+
+def test_another_size_of_the_terminal_arrives_among_the_keys(monkeypatch):
+    ours, theirs = os.openpty()
+    monkeypatch.setattr(sys, "stdin", os.fdopen(theirs, "r"))
+    handler = signal.getsignal(signal.SIGWINCH)
+    with raw_keys() as keys:
+        # Many sizes, as when a window is drawn larger, are one key.
+        for _ in range(3):
+            signal.raise_signal(signal.SIGWINCH)
+        assert next(keys) == "resize"
+        os.write(ours, b"\x1b[C")
+        assert next(keys) == "right"
+    assert signal.getsignal(signal.SIGWINCH) is handler
+    assert signal.set_wakeup_fd(-1) == -1
+    os.close(ours)
