@@ -180,7 +180,9 @@ class NgramModel:
         token_id = sample(ranking, slot, self._chance_of(slot))
         if params.logprobs is None:
             return Burst((token_id,))
-        return Burst((token_id,), (_logprobs(ranking, token_id, params.logprobs),))
+        # An id that only `logit_bias` made possible is not in the ranking.
+        likely = {token_id: -math.inf} | _logprobs(ranking, token_id, params.logprobs)
+        return Burst((token_id,), (likely,))
 
     def _ranking(self, text: _Text, slot: SlotView) -> Ranking:
         """Return the ids that may follow, with their counts, the likeliest first."""

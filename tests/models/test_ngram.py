@@ -247,6 +247,14 @@ def test_logprobs_have_the_likeliest_and_the_chosen_one():
 MANY = "|".join(f"{a}{b}" for a, b in itertools.permutations("abcdefghijkl", 2))
 
 
+@pytest.mark.parametrize("favoured", [ord("z"), 258])
+def test_an_id_that_only_a_bias_makes_possible_has_the_logprob_of_an_impossible_one(favoured):
+    view = slot("a", logprobs=1, temperature=0, logit_bias={favoured: 100.0})
+    (burst,) = NgramModel("abab").prefill([view])
+    assert burst.token_ids == (favoured,)
+    assert burst.logprobs[0] == {ord("b"): math.log(1), favoured: -math.inf}
+
+
 def test_a_seed_is_repeatable_whatever_runs_beside_it():
     alone = generate(NgramModel(MANY, document_end="|", max_context=3), "ab", seed=7)
     model = NgramModel(MANY, document_end="|", max_context=3)

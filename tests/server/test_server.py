@@ -379,6 +379,8 @@ def test_what_is_said_of_sampling_is_done(embedded):
         return embedded.fetch("/v1/completions", body).json()["choices"][0]["text"]
 
     assert say(logit_bias={"120": 100}) == "x" * 30
+    # Without the bias x is impossible, and its logprob is that of an impossible token.
+    assert say(logit_bias={"120": 100}, logprobs=0) == "x" * 30
     assert "Paris" in say()
     # Nothing else ever followed "Pari".
     assert "s" not in say(logit_bias={"115": -100})
