@@ -128,6 +128,27 @@ def test_offsets_are_into_the_text_whatever_special_tokens_it_lacks(prompt, offs
         assert found == offsets + later
 
 
+@pytest.mark.parametrize(
+    ("prompt", "pieces", "answer", "offsets"),
+    [
+        ("The end", [b" The", b" end"], [b".", b" A"], [0, 3, 7, 8]),
+        ("a</s>b", [b" a", b"</s>", b" b"], [b"c"], [0, 1, 5, 6]),
+        (" a", [b" ", b" a"], [b"b"], [0, 1, 2]),
+        ("\U0001f680", [b" ", b"\xf0\x9f", b"\x9a\x80"], [b"b"], [0, 0, 0, 1]),
+        ("a\u00a0b", [b"a", b" ", b"b"], [b"c"], [0, 1, 2, 3]),
+        ("a\ufffd", [b"a", b"\xc3"], [b"\xaf", b"b"], [0, 1, 2, 3]),
+        ("a\ufffd", [b"a", b"\xc3"], [b"b", b"c"], [0, 1, 3, 4]),
+    ],
+    ids=["space", "special", "written", "alone", "other", "half", "broken"],
+)
+def test_offsets_are_into_the_text_whatever_encoding_added(prompt, pieces, answer, offsets):
+    lists = CompletionLogprobsStream()
+    entries = [LogprobEntry(int(piece == b"</s>"), -1.0, piece) for piece in pieces]
+    found = lists.feed(entries, prompt=prompt, special_ids={1}).text_offset
+    found += lists.feed([step(piece, -1.0) for piece in answer]).text_offset
+    assert found == offsets
+
+
 def test_offsets_are_where_characters_begin():
     text = "é你🚀a"
     steps = [step(bytes([byte]), -1.0) for byte in text.encode()]

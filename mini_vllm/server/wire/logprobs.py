@@ -113,8 +113,8 @@ class CompletionLogprobsStream:
 
         Args:
             steps: the steps; a `LogprobEntry` is a token without logprobs.
-            prompt: the text, if the steps are those of a prompt: it has the special tokens that the
-                client wrote, but not those that encoding added.
+            prompt: the text, if the steps are those of a whole prompt: it has the special tokens
+                that the client wrote, but neither those nor the spaces that encoding added.
             special_ids: the ids of the special tokens of a prompt.
         """
         hidden_ids = self._hidden_ids if prompt is None else special_ids
@@ -130,8 +130,18 @@ class CompletionLogprobsStream:
                 text = token.piece.decode("utf-8", "replace")
                 if prompt is None or not prompt.startswith(text, self._length):
                     continue
-            self._length += len(self._decoder.decode(token.piece))
+            piece = token.piece
+            if prompt is not None and piece.startswith(b" ") and not self._has_space(prompt):
+                piece = piece[1:]
+            self._length += len(self._decoder.decode(piece))
+        if prompt is not None:
+            # The answer is behind all of the prompt. If that ends in half a character, the text has
+            # a U+FFFD for it, and the answer nevertheless begins with the whole character.
+            self._length = len(prompt)
         return lists
+
+    def _has_space(self, prompt: str) -> bool:
+        return prompt[self._length : self._length + 1].isspace()
 
     def _close_character(self, piece: bytes) -> None:
         """Count an incomplete character as U+FFFD if the next bytes do not belong to it."""
