@@ -462,7 +462,9 @@ def test_a_request_may_refer_to_the_items_of_the_latest_responses(server, stream
 def test_a_reference_is_the_item_in_its_place():
     stored = ItemStore(1)
     stored.add([THINKS, SAYS, CALLS])
-    references = [{"type": "item_reference", "id": one["id"]} for one in (THINKS, SAYS, CALLS)]
+    kinds = ({"type": "item_reference"}, {"type": None}, {})
+    items = (THINKS, SAYS, CALLS)
+    references = [{**kind, "id": one["id"]} for kind, one in zip(kinds, items, strict=True)]
     body = json.dumps({"input": [USER, *references, RESULT]}).encode()
     chat = decode_responses_request(body, DEFAULT_LIMITS, stored)[1]
     assert template_messages(chat.messages, DEFAULT_LIMITS) == [ASKED, WHOLE_TURN, ANSWERED]

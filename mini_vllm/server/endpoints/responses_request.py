@@ -260,7 +260,9 @@ def _continues(message: dict[str, Any], turn: dict[str, Any]) -> bool:
 
 def _resolved(item: dict[str, Any], at: str, stored: ItemStore) -> dict[str, Any]:
     """Return an item, or the stored item to which it refers."""
-    if item.get("type") != "item_reference":
+    # OpenAI's specification lets a reference leave its type out, as a message may.
+    untyped = item.get("type") is None and "id" in item and "role" not in item
+    if item.get("type") != "item_reference" and not untyped:
         return item
     reference = convert_value(item, ItemReference, at)
     known = stored.get(reference.id)
