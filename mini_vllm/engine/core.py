@@ -38,8 +38,8 @@ class NullMetrics:
     Methods run on the engine's thread and must be quick.
     """
 
-    def first_token(self, seconds: float) -> None:
-        """A choice got its first id, `seconds` after it was submitted."""
+    def first_token(self, seconds: float, count: int) -> None:
+        """A choice got its first `count` ids in one burst, `seconds` after it was submitted."""
 
     def next_token(self, seconds: float, count: int) -> None:
         """A choice got `count` more ids in one burst, `seconds` after the ids before them."""
@@ -213,7 +213,7 @@ class EngineCore:
             if before:
                 metrics.next_token(seconds, count)
             else:
-                metrics.first_token(seconds)
+                metrics.first_token(seconds, count)
                 self.has_begun = True
             if count != 1 or not 0 <= token_ids[before] < vocab_size:
                 unknown += sum(not 0 <= token_id < vocab_size for token_id in token_ids[before:])

@@ -119,10 +119,10 @@ class PrometheusMetrics(NullMetrics, Collector):
         """Return all metrics in Prometheus' text format. May wait for the engine's iteration."""
         return generate_latest(self._registry)
 
-    def first_token(self, seconds: float) -> None:
+    def first_token(self, seconds: float, count: int) -> None:
         """See `NullMetrics`."""
         self._first.observe(seconds)
-        self._generation_tokens += 1
+        self._generation_tokens += count
 
     def next_token(self, seconds: float, count: int) -> None:
         """See `NullMetrics`."""

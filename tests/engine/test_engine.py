@@ -284,15 +284,15 @@ def test_waiting_for_work_ends_with_a_submission_or_a_drain():
 
 def test_metrics_report_what_was_kept():
     metrics = Mock(spec=NullMetrics())
-    scripts = {"A": [(97,), None, (98, -1, 259), (100, EOS, 101, -7)]}
+    scripts = {"A": [(97, 99), None, (98, -1, 259), (100, EOS, 101, -7)]}
     Scene(scripts, metrics=metrics).run()
     assert metrics.mock_calls == [
-        call.first_token(ANY),
+        call.first_token(ANY, 2),
         call.text_made(ANY),
         call.next_token(ANY, 3),
         call.unknown_tokens(2),
         call.next_token(ANY, 2),
-        call.finished(FinishReason.END_ID, 2, 6, ANY),
+        call.finished(FinishReason.END_ID, 2, 7, ANY),
     ]
     assert all(one.args[0] >= 0 for one in metrics.mock_calls[:3])
     assert metrics.finished.call_args.args[3] >= metrics.first_token.call_args.args[0]

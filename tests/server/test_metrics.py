@@ -10,7 +10,7 @@ import pytest
 from processes import process
 from prometheus_client.parser import text_string_to_metric_families
 from remote_stub import RemoteStub
-from running import CHAT, Client, Says, asking, running, tool, until
+from running import CHAT, EOS, Client, Says, asking, running, tool, until
 from vocabularies import byte_level
 
 from mini_vllm.models.remote import RemoteModel
@@ -111,6 +111,17 @@ def test_tokens_and_their_times_are_counted():
         ("sgl_tokenizer_stream_tokens_total",): 2 * tokens + 3,
     }
     assert {key: found[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize("limit", [100, 2])
+def test_all_tokens_of_a_first_burst_are_counted(limit):
+    with running(Says(say=[(97, 98, 99), (100, *EOS)])) as server:
+        usage = server.chat(asking("say", max_tokens=limit)).json()["usage"]
+        server.idle()
+        found = scrape(server)
+    assert usage["completion_tokens"] == min(limit, 5)
+    for name in ("generation_tokens_total", "request_generation_tokens_sum"):
+        assert found[f"vllm:{name}",] == usage["completion_tokens"]
 
 
 @pytest.mark.parametrize("stream", [True, False])
