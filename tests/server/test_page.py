@@ -513,14 +513,16 @@ def metrics(tokens, first, count, held):
 
 def test_the_dashboard_draws_rates_between_two_scrapes(page):
     texts = [metrics(10, 0.5, 2, 4), metrics(30, 0.9, 4, 0), metrics(30, 0.9, 4, 7)]
+    # The server was restarted, so it counts from 0 again.
+    texts.append(metrics(8, 0.1, 1, 0))
     page.driver.set_script_timeout(SECONDS)
     first, lines = page.driver.execute_async_script(SCRAPES, texts)
     assert (first["tokens"], first["running"], first["held"]) == (10, 3, {"stops": 4})
-    assert lines["tokens"]["tokens/s"] == [[2000, 10], [4000, 0]]
-    # Between the last two scrapes no request got a first token.
-    assert lines["first"]["ms"] == [[2000, pytest.approx(200)]]
-    assert lines["held"]["stops"] == [[0, 4], [2000, 0], [4000, 7]]
-    assert lines["slots"]["waiting"] == [[0, 1], [2000, 1], [4000, 1]]
+    assert lines["tokens"]["tokens/s"] == [[2000, 10], [4000, 0], [6000, 4]]
+    # Between the second and the third scrape no request got a first token.
+    assert lines["first"]["ms"] == [[2000, pytest.approx(200)], [6000, pytest.approx(100)]]
+    assert lines["held"]["stops"] == [[0, 4], [2000, 0], [4000, 7], [6000, 0]]
+    assert lines["slots"]["waiting"] == [[0, 1], [2000, 1], [4000, 1], [6000, 1]]
 
 
 SLOTS = "document.querySelector('[data-chart=slots] .keys').textContent"

@@ -41,11 +41,16 @@ export function readScrape(text, time) {
   };
 }
 
+/** The counters of a scrape before another; a server that was restarted counts from 0 again. */
+function counted(last, now) {
+  return now.tokens < last.tokens ? { ...last, tokens: 0, firstSum: 0, firstCount: 0 } : last;
+}
+
 /** The lines of each chart, as points [time, value]; a rate needs two scrapes. */
 export function linesOf(scrapes) {
   const between = (value) =>
     scrapes.slice(1).flatMap((scrape, index) => {
-      const y = value(scrape, scrapes[index]);
+      const y = value(scrape, counted(scrapes[index], scrape));
       return y === null ? [] : [[scrape.time, y]];
     });
   const each = (value) => scrapes.map((scrape) => [scrape.time, value(scrape)]);
