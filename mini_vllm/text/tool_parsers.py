@@ -1,6 +1,7 @@
 """Tool parsers by name: `python -m mini_vllm.text.tool_parsers FORMAT < text` shows the events."""
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -49,8 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    for start in range(0, len(text), options.size):
-        piece = text[start : start + options.size]
+    try:
+        _show(tool_parser, text, options.size)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has ended, as `head` does.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0
+
+
+def _show(tool_parser: StreamParser, text: str, size: int) -> None:
+    for start in range(0, len(text), size):
+        piece = text[start : start + size]
         print(f"{piece!r}")
         for event in tool_parser.feed(piece):
             print(f"    {event}")
@@ -59,7 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("flush")
     for event in tool_parser.flush():
         print(f"    {event}")
-    return 0
 
 
 if __name__ == "__main__":

@@ -866,6 +866,21 @@ def test_the_command_shows_pieces_events_and_what_is_held():
     assert lines[-2:] == ["    TextDelta(text='\ufffd')", "flush"]
 
 
+def test_the_command_ends_without_a_word_if_its_reader_does():
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "mini_vllm.text.tool_parsers", "hermes"],
+        input=b"Hi",
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=30,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [(["hermez"], "hermes"), ([], "FORMAT"), (["hermes", "--size", "0"], "at least 1")],
