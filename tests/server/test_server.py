@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -385,6 +386,90 @@ def test_what_is_said_of_sampling_is_done(embedded):
     # Nothing else ever followed "Pari".
     assert "s" not in say(logit_bias={"115": -100})
     assert say(temperature=1, top_k=1) == say() != say(repetition_penalty=5)
+
+
+# The fields of a request that decide its tokens, and which of them a client gets.
+SAMPLING = {
+    "temperature": [0, 0.5, 2],
+    "top_p": [1e-9, 0.5],
+    "top_k": [1, 5],
+    "min_p": [0.1, 1],
+    "n": [2, 3],
+    "presence_penalty": [-2, 2],
+    "frequency_penalty": [-2, 0.5],
+    "repetition_penalty": [0.5, 2],
+    "logit_bias": [{"120": 100}, {"32": -100, "258": 100}, {"101": 5}],
+    "stop": ["a", ["\n", "is the"], [" ", "e"]],
+    "stop_token_ids": [[], [32], [120, 101]],
+    "include_stop_str_in_output": [True],
+    "ignore_eos": [True],
+    "min_tokens": [1, 5],
+    "skip_special_tokens": [False],
+    "structured_outputs": [{"regex": "[ab]{3}"}, {"choice": ["yes", "no"]}],
+}
+COMPLETION = {**SAMPLING, "logprobs": [0, 5], "echo": [True]}
+CHAT_FIELDS = {
+    **SAMPLING,
+    "logprobs": [True],
+    "tools": [TOOLS],
+    "parallel_tool_calls": [False],
+    "response_format": [{"type": "text"}, {"type": "json_object"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "asks", "fields"),
+    [
+        ("/v1/completions", {"prompt": "The café"}, COMPLETION),
+        ("/v1/chat/completions", asking("Weather in Paris?"), CHAT_FIELDS),
+    ],
+)
+@pytest.mark.parametrize("seed", range(60))
+def test_any_fields_at_once_are_answered_alike_streamed_and_whole(
+    embedded, path, asks, fields, seed
+):
+    random = Random(seed)
+    chosen = {name: random.choice(fields[name]) for name in fields if random.random() < 0.25}
+    body = {**asks, "max_tokens": 20, "seed": seed, **chosen}
+    whole = embedded.fetch(path, body)
+    streamed = embedded.fetch(path, {**body, "stream": True})
+    assert whole.status == streamed.status
+    if whole.status != 200:
+        assert (whole.status, whole.error) == (400, streamed.error)
+        return
+    choices = whole.json()["choices"]
+    if path == "/v1/completions":
+        assert [joined(streamed.body, choice["index"]) for choice in choices] == choices
+        return
+    messages = read_chat(streamed.body)[0]
+    for choice in choices:
+        message = messages[choice["index"]]
+        assert without_ids(choice["message"]) == without_ids(message_of(message))
+        assert (choice["logprobs"] or {}).get("content", []) == message.get("logprobs", [])
+        for key in ("finish_reason", "stop_reason"):
+            assert choice[key] == message[key]
+
+
+def joined(data, index):
+    """Return a choice of a streamed completion as that of an answer that does not stream."""
+    first, *others = [
+        choice
+        for event in read_events(data)
+        for choice in event["choices"]
+        if choice["index"] == index
+    ]
+    for choice in others:
+        first["text"] += choice["text"]
+        for key, items in (choice["logprobs"] or {}).items():
+            first["logprobs"][key] += items
+        first |= {key: choice[key] for key in ("finish_reason", "stop_reason") if key in choice}
+    return first
+
+
+def without_ids(message):
+    """Return a message whose calls have no ids, which are drawn for each answer."""
+    calls = [{**call, "id": ""} for call in message.get("tool_calls", [])]
+    return {**message, "tool_calls": calls}
 
 
 def test_a_bias_of_tokens_is_refused_where_bytes_are_sampled():
