@@ -95,6 +95,11 @@ ROWS = {
     "DSML: JSON that is none": ("deepseek_v32",
         f"<{D}function_calls>" + dsml('"a" string="false">{oops', '"b" string="false">True')
         + f"</{D}function_calls>", [("f", {"a": "{oops", "b": "True"})]),
+    "DSML: more attributes": ("deepseek_v4",
+        v4(dsml('"a" type="x" string="true">42', '"b" string="true" type="x">42',
+                '"c" string="false" x="y" z="">42', '"say "it"" string="true">1')
+           .replace('name="f"', 'name="f" id="c1"')),
+        [("f", {"a": "42", "b": "42", "c": 42, 'say "it"': "1"})]),
     "DSML: a value without its end": ("deepseek_v4",
         v4(dsml('"a" string="true">Tokyo', '"b" string="true">1 < 2', end="")),
         [("f", {"a": "Tokyo\n", "b": "1 < 2\n"})]),
@@ -157,6 +162,11 @@ ROWS = {
         'So: <invoke name="f"><parameter name="count">3</parameter>\n</invoke>\n'
         '<invoke name="a b">\n</invoke>\n</minimax:tool_call>ok',
         ["So: ", ("f", {"count": 3}), ("a b", {}), "ok"]),
+    "MiniMax M2: one more attribute": ("minimax_m2",
+        '<minimax:tool_call><invoke name="f" id="1"><parameter name="count" type="integer">3'
+        "</parameter></invoke></minimax:tool_call>", [("f", {"count": 3})]),
+    "MiniMax M3: one more attribute": ("minimax_m3",
+        m3("⟨count>3⟨/count>").replace('name="f"', 'name="f" id="1"'), [("f", {"count": 3})]),
     "MiniMax M2: prose behind a bare call": ("minimax_m2",
         '<invoke name="f"></invoke> so <minimax:tool_call><invoke name="g"/></minimax:tool_call>',
         [("f", {}), " so ", ("g", {})]),
@@ -168,6 +178,9 @@ ROWS = {
         "</param></function>", [("f", {"text": "  a\n", "count": 3})]),
     "MiniCPM 5: no space in a tag": ("minicpm5",
         '<functionname="f"><paramname="text">a</param></function>', [("f", {"text": "a"})]),
+    "MiniCPM 5: one more attribute": ("minicpm5",
+        '<function name="f"><param name="count" type="integer">3</param></function>',
+        [("f", {"count": 3})]),
     "MiniCPM 5: two calls": ("minicpm5", '<function name="f"></function>\n<function name="g">',
         [("f", {}), "\n", ("g", {})]),
     "MiniMax M3: types inside": ("minimax_m3",

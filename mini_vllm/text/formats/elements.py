@@ -11,7 +11,14 @@ from functools import lru_cache
 from mini_vllm.text.schemas import EVERY_TYPE
 from mini_vllm.text.states.basic import LINE, Broken, Gap, Header, Prose
 from mini_vllm.text.states.element import Element, read_element
-from mini_vllm.text.states.parameter import Value, read_name, read_parameter, read_type
+from mini_vllm.text.states.parameter import (
+    Value,
+    read_name,
+    read_name_attribute,
+    read_parameter,
+    read_parameter_attribute,
+    read_type,
+)
 from mini_vllm.text.stream_parser import Format, On, State
 
 
@@ -207,7 +214,9 @@ MINICPM5 = Format(
             },
             may_end=True,
         ),
-        "key": Header({'">': On("frame")}, ("</function>",), read=read_parameter, allowed=LINE),
+        "key": Header(
+            {'">': On("frame")}, ("</function>",), read=read_parameter_attribute, allowed=LINE
+        ),
         "frame": Gap({"<![CDATA[": On("verbatim")}, otherwise=On("value")),
         "verbatim": Value({"]]></param>": On("parameters")}),
         "value": Value({"</param>": On("parameters")}, framed=True),
@@ -227,7 +236,7 @@ MINIMAX_M3 = Format(
         "section": Gap(
             {f'{_NS}<invoke name="': On("name"), f"{_NS}</tool_call>": On("content", "close")}
         ),
-        "name": Header({'">': On("parameters")}, (_NS,), read=read_name, allowed=LINE),
+        "name": Header({'">': On("parameters")}, (_NS,), read=read_name_attribute, allowed=LINE),
         "parameters": Gap(
             {
                 f"{_NS}</invoke>": On("section", "end"),

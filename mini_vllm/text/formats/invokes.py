@@ -1,7 +1,8 @@
 """Formats that write a call as an `invoke` element with a `parameter` element for each argument.
 
-They differ in their markers. The comment above a table is its grammar. The text of a parameter has
-the type that the schemas of the request's tools give it, unless the markup names a type.
+They differ in their markers. The comment above a table is its grammar; attributes other than those
+in it are ignored. The text of a parameter has the type that the schemas of the request's tools give
+it, unless the markup names a type.
 """
 
 from collections.abc import Mapping
@@ -12,11 +13,20 @@ from mini_vllm.text.states.parameter import (
     ANY_JSON,
     TEXT,
     Value,
-    read_name,
+    read_name_attribute,
     read_offered_name,
     read_parameter,
+    split_attributes,
 )
-from mini_vllm.text.stream_parser import Format, On
+from mini_vllm.text.stream_parser import Format, On, StreamParser
+
+
+def _read_key(parser: StreamParser, header: str, marker: str) -> str | None:
+    """Read the name of a parameter; of the other attributes only `string="true"` counts."""
+    name, others = split_attributes(header)
+    if read_parameter(parser, name, marker) is None:
+        return None
+    return "text" if ' string="true"' in others else ""
 
 
 def _invokes(
@@ -67,7 +77,7 @@ def _invokes(
         {
             "content": Prose(openers | alone),
             "section": Gap({opener: On("name"), last: On("content", "close"), **(between or {})}),
-            "name": Header(names, forbidden, read=read_name, allowed=LINE),
+            "name": Header(names, forbidden, read=read_name_attribute, allowed=LINE),
             "bare name": Header(names, forbidden, read=read_offered_name),
             "body": Gap({"{": On("object", keep=True), **parameters}, may_end=True),
             "object": Json(On("after object")),
@@ -76,7 +86,7 @@ def _invokes(
             "key": Header(
                 {**typed, '">': On("value")},
                 forbidden=(key.split()[0], key_end, closer, last),
-                read=read_parameter,
+                read=_read_key,
                 allowed=LINE,
             ),
             "text": Value(ends, types=TEXT),

@@ -8,6 +8,7 @@ The result equals the output of `json.dumps(arguments, ensure_ascii=False)`, wit
 order in which the model wrote them.
 """
 
+import re
 from dataclasses import dataclass
 
 from mini_vllm.text.json_scanner import FAILED, JsonState
@@ -19,6 +20,8 @@ from mini_vllm.text.stream_parser import StreamParser
 TEXT = frozenset({"string"})
 ANY_JSON = EVERY_TYPE
 
+# A name, then the rest of a tag that ends in `">`: more attributes.
+_MORE_ATTRIBUTES = re.compile(r'([^"]+)("(?:\s+[\w:.-]+="[^"]*")*\s+[\w:.-]+="[^"]*)')
 _NUMBER = "-0123456789"
 _STARTS = {
     "integer": _NUMBER,
@@ -147,6 +150,26 @@ def read_parameter(parser: StreamParser, key: str, marker: str) -> str | None:
     parser.arguments(f'{start}"{escaped(key)}": ')
     call.parameters += 1
     return ""
+
+
+def split_attributes(header: str) -> tuple[str, str]:
+    """Return the value of a tag's first attribute, and the text of its other attributes or `""`.
+
+    Args:
+        header: the text of the tag from that value on, without the last quotation mark.
+    """
+    match = _MORE_ATTRIBUTES.fullmatch(header)
+    return (match[1].strip(), match[2]) if match else (header, "")
+
+
+def read_name_attribute(parser: StreamParser, header: str, marker: str) -> str | None:
+    """Read the name of a call like `read_name`, from a tag whose other attributes are ignored."""
+    return read_name(parser, split_attributes(header)[0], marker)
+
+
+def read_parameter_attribute(parser: StreamParser, header: str, marker: str) -> str | None:
+    """Read the name of a parameter in the same way."""
+    return read_parameter(parser, split_attributes(header)[0], marker)
 
 
 def read_type(parser: StreamParser, name: str, marker: str) -> str | None:

@@ -135,6 +135,12 @@ def keys(
     )
 
 
+# Of a tag with more attributes than its own the references have no opinion.
+ALONE = r'(?![^"<>]+"\s+[\w:.-]+=")'
+_FLAG = r'string="(?:true|false)"'
+_FLAG_ALONE = rf'(?![^"<>]+"(?:\s+{_FLAG})?\s+(?!{_FLAG}>)[\w:.-]+=")'
+
+
 def _flagged(call, key, value, layout):
     """What DSML writes for a value: (attribute, text), and what a reader gets."""
     if isinstance(value, str):
@@ -179,10 +185,11 @@ def invokes(
     flag = r'(?P<kind> string="true"| string="false"|)' if dsml else ""
     # A name does not begin with what ends it: then there is none.
     none = r'(?!" string=")' if dsml else ""
+    alone = _FLAG_ALONE if dsml else ALONE
     ends = f"(?={key}|{end})" if dsml else key_end
     patterns = (
-        rf'{free}{S}{opener}\s*{SHORT}\s*">{S}',
-        rf'{key}\s*{none}{SHORT}\s*"{flag}>(?P<value>.*?)(?:{key_end}|{ends}){S}',
+        rf'{free}{S}{opener}{ALONE}\s*{SHORT}\s*">{S}',
+        rf'{key}{alone}\s*{none}{SHORT}\s*"{flag}>(?P<value>.*?)(?:{key_end}|{ends}){S}',
         rf"(?:{end}{free}|(?={opener}|{last})|\Z{_frame(between[1])})",
     )
 
@@ -239,7 +246,7 @@ _minicpm_call = tagged_call(
 read_minicpm5 = tagged(
     '<function name="',
     rf'\s*{NAME}\s*">{S}',
-    rf'<param name="\s*{SHORT}\s*">[ \t\r\n]*+'
+    rf'<param name="{ALONE}\s*{SHORT}\s*">[ \t\r\n]*+'
     rf"(?:<!\[CDATA\[(?P<verbatim>.*?)\]\]>|(?!<!\[CDATA\[)(?P<value>.*?))</param>{S}",
     r"</function>|(?=<function name=\")|\Z",
     framed=True,

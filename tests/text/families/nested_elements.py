@@ -15,6 +15,8 @@ from renderers import (
     tagged_value,
 )
 
+from families.elements import ALONE
+
 NS = "]<]minimax[>["
 _TAG = re.compile(re.escape(NS) + "<(/?)([^>]*)>")
 _MARKERS = (
@@ -109,7 +111,7 @@ def _meant(node, kind):
 
 
 def _read_call(text, place, expected, types):
-    head = expect(rf'{S}{re.escape(NS)}<invoke name="\s*{LINE}\s*">{S}', text, place)
+    head = expect(rf'{S}{re.escape(NS)}<invoke name="{ALONE}\s*{LINE}\s*">{S}', text, place)
     place, arguments, allowed = head.end(), {}, types.get(head[1], {})
     while key := re.compile(rf"{re.escape(NS)}<(?!/|invoke name=\")\s*{LINE}\s*>").match(
         text, place
