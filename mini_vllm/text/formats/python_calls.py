@@ -58,7 +58,7 @@ LFM2 = Format(
 )
 
 
-# (<function_calls> (f(k=literal, ...) NL)* </function_calls>)*   where true, false and null are
+# (<function_calls> (f(k=literal, ...) NL)+ </function_calls>)*   where true, false and null are
 # also literals
 OLMO3 = Format(
     "olmo3",

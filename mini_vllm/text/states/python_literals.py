@@ -66,8 +66,9 @@ _INCOMPLETE = re.compile(
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _ZEROS = re.compile(r"(-?)0+([1-9]\d*)")
 _TOKEN = re.compile(
-    r"\s*(?:(?P<open>[\[({])|(?P<close>[\])}])|(?P<mark>[,:])|(?P<word>[^\s\[\](){},:'\"]+)"
-    r"|(?P<string>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))\s*",
+    r"\s*(?:(?P<open>[\[({])|(?P<close>[\])}])|(?P<mark>[,:])"
+    r"|(?P<string>[rRuU]?(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))"
+    r"|(?P<word>[^\s\[\](){},:'\"]+))\s*",
     re.DOTALL,
 )
 
@@ -133,11 +134,7 @@ def to_json(text: str, lines: bool = False) -> str:
         if kind == "word":
             parts.append(_word(token))
         elif kind == "string":
-            quote = token[0]
-            inside, rest, _ = split_string(token[1:], quote, lines)
-            if rest != quote:
-                raise ValueError(f"{rest[0]!r} in a string")
-            parts.append(canonical(unescape(inside)))
+            parts.append(_string(token, lines))
         elif kind == "close":
             if not opened:
                 raise ValueError(f"{token} closes nothing")
@@ -149,6 +146,17 @@ def to_json(text: str, lines: bool = False) -> str:
                 opened.append(len(parts))
             parts.append(token)
     return canonical(json.loads(" ".join(parts)))
+
+
+def _string(token: str, lines: bool) -> str:
+    """Return a string as JSON; after `r`, its backslashes are characters like any others."""
+    bare = token.lstrip("rRuU")
+    if token[0] in "rR" and (lines or "\n" not in token):
+        return canonical(bare[1:-1])
+    inside, rest, _ = split_string(bare[1:], bare[0], lines)
+    if rest != bare[0]:
+        raise ValueError(f"{rest[0]!r} in a string")
+    return canonical(unescape(inside))
 
 
 def _word(word: str) -> str:

@@ -117,6 +117,8 @@ def escape_lines(text):
 
 def read_olmo3(text, types):
     def read(text, place, expected):
+        # Without a call the tags are text.
+        expect(rf"{S}[^\W\d]", text, place)
         while name := re.compile(rf"{S}[^\W\d][\w.]*{S}(?=\()").match(text, place):
             start, place = place, bracket_end(text, name.end())
             read_calls(parsed(f"[{text[start:place].strip()}]"), expected)
