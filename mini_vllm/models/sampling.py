@@ -16,6 +16,8 @@ from mini_vllm.engine.request import SamplingParams
 Ranking = Sequence[tuple[int, int]]
 # The model is not smoothed. An excluded id that `logit_bias` favours starts with this logit.
 _UNSEEN = math.log(1e-9)
+# A penalty makes no logit larger, so that differences of logits stay numbers.
+_LARGEST = 1e300
 
 
 def sample(ranking: Ranking, slot: SlotView, chance: random.Random) -> int:
@@ -63,6 +65,7 @@ def _penalised(logit: float, params: SamplingParams, said: int, read: bool) -> f
     if said or read:
         rate = params.repetition_penalty
         logit = logit / rate if logit > 0 else logit * rate
+        logit = max(-_LARGEST, min(logit, _LARGEST))
     return logit - params.frequency_penalty * said - params.presence_penalty * (said > 0)
 
 

@@ -1,5 +1,6 @@
 """From counts and parameters to the distribution that is sampled from."""
 
+import random
 from math import exp
 
 import pytest
@@ -58,6 +59,19 @@ def test_each_parameter_does_what_it_does_in_vllm(params, output, weights):
     assert best == max(weights, key=weights.get)
     greedy = SlotView("r", 0, (2,), SamplingParams(**params | {"temperature": 0}), list(output))
     assert sample(RANKING, greedy, None) == best
+
+
+@pytest.mark.parametrize("temperature", [0, 5e-324, 1, 2])
+@pytest.mark.parametrize("penalty", [5e-324, 1e308])
+@pytest.mark.parametrize("bias", [0, 100, -100])
+def test_an_extreme_penalty_is_no_error(penalty, temperature, bias):
+    """Each id was read, and has a logit that the penalty makes larger than any number."""
+    ids = range(1, 21)
+    params = SamplingParams(
+        repetition_penalty=penalty, temperature=temperature, logit_bias=dict.fromkeys(ids, bias)
+    )
+    slot = SlotView("r", 0, (*ids,), params)
+    assert sample([(one, 1) for one in ids], slot, random.Random(0)) in ids
 
 
 def test_what_a_grammar_rules_out_cannot_be_wished_for():
