@@ -107,6 +107,31 @@ def test_opens_at_the_fault(number, test, find, replace, kind, line, why, tmp_pa
     assert [*SCHEMA.iter_errors(data)] == []
 
 
+NOTED_LIMITS = """
+import sys
+from labkit.cli import main
+from labkit.running.limits.of_session import Limits
+begin = Limits.begin
+def noted(limits, test, seconds):
+    print(f"{test} may use {seconds} s", file=sys.__stderr__)
+    begin(limits, test, seconds)
+Limits.begin = noted
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_the_runs_after_a_failure_have_a_limit_of_their_own(tmp_path):
+    """A test that fails near the end of its own limit is not taken for one that never ends."""
+    (tmp_path / "code.py").write_text(edited("03", "len(self._held) == length", "False"))
+    words = ["show", "--lab", "03", "--test", KINDS[0][1], "--impl", str(tmp_path / "code.py")]
+    done = subprocess.run(
+        [sys.executable, "-c", NOTED_LIMITS, *words], cwd=ROOT, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    limits = [line for line in done.stderr.splitlines() if line.startswith(KINDS[0][1])]
+    assert limits == [f"{KINDS[0][1]} may use {seconds} s" for seconds in (5.0, 20.0)]
+
+
 @pytest.mark.parametrize(
     ("act", "words"),
     [

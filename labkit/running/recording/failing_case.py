@@ -14,6 +14,7 @@ from labkit.course.lab import Lab
 from labkit.errors import LoadFailure, UsageError
 from labkit.running import drive
 from labkit.running.lab_impl import Implementation
+from labkit.running.limits.of_session import Limits
 from labkit.running.limits.time_limit import OverdueError, time_limit
 from labkit.running.recording.case_recording import (
     End,
@@ -31,11 +32,16 @@ from labkit.running.recording.replay import (
     first_repeatable,
     silence,
 )
-from labkit.running.recording.runs import CaseRun, RunsOfTest, shortened
+from labkit.running.recording.runs import MOST_CASES, CaseRun, RunsOfTest, shortened
 from labkit.running.result_kind import ResultKind
 from labkit.running.score import LabRun, Result
 from labkit.running.session import LabsOfSession
 from labkit.running.trace import Call, Failure, New, Trace
+
+
+# The most processor time of the runs after a test has failed: of the smallest case, and of each of
+# the cases of which the shortest is chosen.
+_MOST_SECONDS = AGAIN_SECONDS * (1 + MOST_CASES)
 
 
 class Stop(NamedTuple):
@@ -83,13 +89,15 @@ class FirstFailure:
         self.files: Sequence[Implementation] = ()
         self.code = 0
         self._labs: LabsOfSession | None = None
+        self._limits: Limits | None = None
         # Those of the diagnosis, after the tests, are not noted.
         self._runs = RunsOfTest()
         self._notes = True
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note each run of the tests from now on."""
-        self._labs = session.config.pluginmanager.get_plugin("labkit-session").labs  # type: ignore[union-attr]
+        plugin: Any = session.config.pluginmanager.get_plugin("labkit-session")
+        self._labs, self._limits = plugin.labs, plugin.limits
         self._labs.perform = self._perform
         # It takes time, and only a report shows it.
         self._labs.diagnose = lambda run: None  # type: ignore[method-assign]
@@ -121,6 +129,7 @@ class FirstFailure:
         """End the session if the test failed."""
         report = yield
         assert self._labs is not None
+        assert self._limits is not None
         self.run = self._labs.runs.get(item.path.parent)
         result = None if self.run is None else self.run.results.get(item.name)
         if self.run is not None and result is not None and result.kind.is_wrong and self._notes:
@@ -128,6 +137,8 @@ class FirstFailure:
                 result = replace(result, message=f"the test {self._stop.words}")
             self.test, self.result = item.name, result
             of_test = self._runs.take()
+            # The test itself may have taken nearly all of its own time.
+            self._limits.begin(item.name, _MOST_SECONDS)
             self._run_again(result.failure)
             self._notes = False
             self.files = self._labs.files_under_test(self.run.lab.path)

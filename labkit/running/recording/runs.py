@@ -8,6 +8,8 @@ from labkit.running.trace import Call, New, Trace, written
 
 # The most runs of a test that a case may have.
 _MOST_RUNS = 500
+# The most cases among which `shortened` lets choose.
+MOST_CASES = 3
 _MOST_COMPARED = 1_000
 # The results and held texts of a run's calls, and the kind of the exception, "" for none.
 Outcome = tuple[list[str], str]
