@@ -28,7 +28,7 @@ from labkit.running.source import load_source
 from labkit.running.trace import Call, Failure, New, Step, Trace
 from labkit.student.stepping import print_around, screen_of, view
 from labkit.testing import expect, joined
-from mini_vllm.text.events import CallEnd, TextDelta
+from mini_vllm.text.events import CallEnd, Malformed, TextDelta
 
 
 def recorded(body):
@@ -591,6 +591,21 @@ def test_events_of_all_calls_are_no_expected_values_of_single_calls():
             expect(actual, expected, trace)
         assert (failure.value.at, failure.value.item) == (1, 2 if actual == trace.events[:2] else 3)
         assert (failure.value.by_call is not None) == is_by_call
+
+
+@pytest.mark.parametrize("is_by_call", [True, False])
+def test_the_wrong_call_is_known_whatever_words_a_reason_has(is_by_call):
+    """A test puts a word of its own in place of each reason before it compares."""
+    results = [[TextDelta("a")], [Malformed(0, "b", "no close tag"), TextDelta("c")], []]
+    trace = Trace((), [Step(Call("feed", (n,)), result) for n, result in enumerate(results)])
+    actual = [[TextDelta("a")], [Malformed(0, "b", "..."), TextDelta("c")], []]
+    expected = [[TextDelta("a")], [Malformed(0, "b", "..."), TextDelta("d")], []]
+    if not is_by_call:
+        actual, expected = sum(actual, []), sum(expected, [])
+    with pytest.raises(Failure) as failure:
+        expect(actual, expected, trace)
+    assert (failure.value.at, failure.value.item) == (1, 1)
+    assert (failure.value.by_call is not None) == is_by_call
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """The place of a run's first fault, and whether a wrong type is the fault."""
 
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 from labkit.running.reporting.showing import first_difference
 from labkit.running.trace import Trace, a_type, joined, pieces_of
+from mini_vllm.text.events import Malformed
 
 # The most results among which a slice is looked for, and the most calls from one to the next.
 _MOST_SLICED, _MOST_STRIDE = 1_000, 4
@@ -40,6 +42,10 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
     if isinstance(run, str):
         reason = _wrong_type(f"{run.partition('(')[0]} returned", actual, expected)
         return Place(None, reason, _wrong_item(actual, expected))
+    if _has_reasons(actual):
+        steps = [step._replace(result=_without_reasons(step.result)) for step in run.steps]
+        run, actual = replace(run, steps=steps), _without_reasons(actual)
+        expected = _without_reasons(expected)
     if type(actual) is type(expected) is list:
         results = [step.result for step in run.steps[: len(actual)]]
         held = [step.held for step in run.steps[: len(actual)]]
@@ -58,6 +64,17 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
     # A value with a name may be the text of all calls as well; an empty one says nothing.
     is_of_calls = read is None and (actual or not what)
     return _first_wrong_call(actual, expected, run) if is_of_calls else Place(read)
+
+
+def _has_reasons(value: Any) -> bool:
+    """Return whether events have reasons, in whose place a test puts a word of its own."""
+    return any(map(_has_reasons, value)) if _is_list(value) else type(value) is Malformed
+
+
+def _without_reasons(value: Any) -> Any:
+    if _is_list(value):
+        return [*map(_without_reasons, value)]
+    return replace(value, reason="") if type(value) is Malformed else value
 
 
 def _step_of_slice(actual: list[Any], expected: list[Any], run: Trace) -> int | None:
