@@ -627,6 +627,17 @@ def test_a_slice_of_the_results_has_its_wrong_call(chosen, expected, at):
     assert failure.value.at == at
 
 
+def test_a_slice_of_results_with_joined_texts_has_its_wrong_call():
+    """Joining makes other lists of the events."""
+    results = [[], [TextDelta("a"), TextDelta("b")], [TextDelta("c")], [CallEnd(0)]]
+    trace = Trace((), [Step(Call("feed", (n,)), result) for n, result in enumerate(results)])
+    for first, at, item in ((1, 2, 0), (2, None, None)):
+        with pytest.raises(Failure) as failure:
+            actual = [*map(joined, trace.outputs[first:3])]
+            expect(actual, [*actual[:-1], [TextDelta("x")]], trace)
+        assert (failure.value.at, failure.value.item) == (at, item)
+
+
 def test_calls_of_several_objects_name_them():
     """Equal calls of objects that are used in turns would look like calls of one object. An object
     that cannot be made has no calls.

@@ -58,8 +58,8 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
             subject = returned if is_result else "`held` is"
             item = _wrong_item(results[at], right) if is_result else None
             return Place(at, _wrong_type(subject, actual[at], right), item, is_by_call=True)
-        if (step := _step_of_slice(actual, expected, run)) is not None:
-            return Place(step)
+        if (place := _place_in_slice(actual, expected, run)) is not None:
+            return place
     read = _last_read(what, run) if what else None
     # A value with a name may be the text of all calls as well; an empty one says nothing.
     is_of_calls = read is None and (actual or not what)
@@ -77,23 +77,37 @@ def _without_reasons(value: Any) -> Any:
     return replace(value, reason="") if type(value) is Malformed else value
 
 
-def _step_of_slice(actual: list[Any], expected: list[Any], run: Trace) -> int | None:
-    """Return the step with the first wrong item of a list that is a slice of the results: of the
-    last calls, or of every second call, for example. None if it is not a slice, or may be several.
+def _place_in_slice(actual: list[Any], expected: list[Any], run: Trace) -> Place | None:
+    """Return the place of the first fault in a list that is a slice of the results: of the last
+    calls, or of every second call, for example. None if it is not a slice, or may be several.
+
+    Adjacent texts in the lists of events may be joined, which makes other lists of them.
     """
-    results = [*map(id, [step.result for step in run.steps])]
-    own = [*map(id, actual)]
-    if len(own) < 2 or len(results) > _MOST_SLICED:
+    results = [step.result for step in run.steps]
+    if len(actual) < 2 or len(results) > _MOST_SLICED:
         # A single value may be equal to a result by chance.
         return None
     item = min(first_difference(actual, expected), len(actual) - 1)
-    steps = {
-        start + item * stride
+    starts = _starts_of_slice([*map(id, actual)], [*map(id, results)])
+    if not starts and all(map(_is_list, actual)):
+        as_joined = [joined(result) if _is_list(result) else result for result in results]
+        starts = _starts_of_slice(actual, as_joined)
+    steps = {start + item * stride for start, stride in starts}
+    if len(steps) != 1:
+        return None
+    (step,) = steps
+    right = expected[item] if item < len(expected) else None
+    return Place(step, item=_wrong_item(results[step], right))
+
+
+def _starts_of_slice(actual: list[Any], results: list[Any]) -> list[tuple[int, int]]:
+    """Return each place and stride at which some results are the compared values."""
+    return [
+        (start, stride)
         for stride in range(1, _MOST_STRIDE + 1)
         for start, result in enumerate(results)
-        if result == own[0] and results[start::stride][: len(own)] == own
-    }
-    return steps.pop() if len(steps) == 1 else None
+        if result == actual[0] and results[start::stride][: len(actual)] == actual
+    ]
 
 
 def _first_wrong_call(actual: Any, expected: Any, run: Trace) -> Place:
