@@ -401,16 +401,55 @@ class Thing:
     def feed(self, text):
         self.kept = text
         return ""
+def logged(function):
+    def wrapper(*args):
+        return [*function(*args)]
+    return wrapper
+class Logged:
+    @logged
+    def feed(self, text):
+        return [text + text]
+    held = property(logged(lambda s: [""]))
+class Stored:
+    def feed(self, text):
+        self.end()
+        self.held = text + text
+        return ""
+    def end(self):
+        self.reason = "length"
+class Descriptor:
+    def __get__(self, owner, kind):
+        return owner.text + ""
+class Described:
+    held = Descriptor()
+    def feed(self, text):
+        self.text = text
 """
 
 
-@pytest.mark.parametrize(("is_held", "line"), [(True, 9), (False, 10)])
-def test_a_wrong_held_text_opens_where_it_was_set(is_held, line):
-    """The call before it returns what it should, so its return shows no fault."""
+@pytest.mark.parametrize(
+    ("kind", "calls", "is_held", "line", "why"),
+    [
+        ("Thing", ("feed",), True, 9, "feed sets self.kept to 'a', which held returns"),
+        ("Thing", ("feed",), False, 10, "feed returns '', and the test fails"),
+        ("Logged", ("feed",), False, 13, "wrapper returns ['aa'], and the test fails"),
+        ("Logged", ("feed",), True, 13, "wrapper returns [''], and the test fails"),
+        ("Stored", ("feed",), True, 23, "feed sets self.held to 'aa', and the test fails"),
+        ("Stored", ("feed",), False, 24, "feed returns '', and the test fails"),
+        ("Stored", ("feed", "reason"), False, 26, "end sets self.reason to 'length', and the test"),
+        ("Described", ("feed", "held"), True, 29, "__get__ returns 'a', and the test fails"),
+    ],
+)
+def test_a_wrong_held_text_opens_where_it_was_set(kind, calls, is_held, line, why):
+    """The call before it returns what it should, so its return shows no fault. Whatever the
+    functions are called, the step is one of the wrong call, or of the reading after it.
+    """
     module = load_source(HOLDING.encode(), "odd.py", "odd.py", "under_test.odd", None)
-    run = CaseRun((New("Thing"),), (Call("feed", ("a",)),), "held")
+    made = [Call(name, ("a",) if name == "feed" else None) for name in calls]
+    run = CaseRun((New(kind),), made, "" if kind == "Described" else "held")
     case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
-    recording = record(case, Facts(0, is_held=is_held))
+    recording = record(case, Facts(len(made) - 1, is_held=is_held))
+    assert why in recording.why
     assert recording.steps[recording.opens].line == line
 
 

@@ -121,7 +121,7 @@ class Run:
                     elif type(value) not in _ATOMS:
                         result = _data(value, f"{doing.name} returned", doing.name)
                 if watch and type(held) is not Unreadable:
-                    held = _read(resolve, target, watch)
+                    held = self.read_watch(target)
                 trace.steps.append(Step(doing, result, held))
                 returned.append(value)
         except (Exception, SystemExit) as error:
@@ -129,6 +129,10 @@ class Run:
             if isinstance(error, MemoryError) and not trace.raised.line and doing is not None:
                 trace.raised = replace(trace.raised, line=self._line_of(doing.name))
         self._held = held
+
+    def read_watch(self, target: Any) -> Any:
+        """Return the value of the attribute `watch` of an object, or `Unreadable`."""
+        return _read(self._resolve, target, self.watch)
 
     def _count(self, value: str | bytes, name: str) -> None:
         """Count the characters of a large result.

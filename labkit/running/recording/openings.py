@@ -137,21 +137,26 @@ def at_result(
         return Opening("nothing", f"{NO_STEPS}: {reason}" if reason else NO_STEPS, None)
     if (other := next((n for n, step in enumerate(steps) if step.thread), None)) is not None:
         return _at_switch(steps, other)
-    last = steps[-1].call
+    # After a call, the test reads the held text.
+    called = [n for n in range(len(steps)) if n not in replay.recorder.readings]
+    last = steps[-1 if is_held or not called else called[-1]].call
     own = [n for n, step in enumerate(steps) if step.call == last and step.event in (RETURN, YIELD)]
     outer = [n for n in own if steps[n].depth == 1]
-    # After a call, the test reads the held text.
-    called = [n for n in outer if steps[n].function != _HELD]
     earlier = wrong if wrong is not None and last < wrong[0] else None
     name = "" if wrong is None or earlier is not None else wrong[1].name
     named = [n for n in outer if steps[n].function == name]
-    read = [n for n in own if steps[n].function == _HELD and is_held]
+    read = [n for n in outer if n in replay.recorder.readings and is_held]
+    called = [n for n in outer if n not in replay.recorder.readings]
     number = [*own[-1:], *outer[-1:], *called[-1:], *named[-1:], *read[-1:]]
+    if not read and (setting := _set_attribute(replay, wrong, last, is_held=is_held)) is not None:
+        return setting
     if not number:
         return Opening("difference", "the last line that ran", len(steps) - 1)
     outermost, innermost = steps[number[-1]], _maker(replay, number[-1])
     step = steps[innermost]
-    fails = "the held text after it is wrong" if is_held and not read else "the test fails"
+    is_call = wrong is None or wrong[1].args is not None
+    is_later = is_held and is_call and not read
+    fails = "the held text after it is wrong" if is_later else "the test fails"
     verb = "yields" if step.event == YIELD else "returns"
     result = replay.trace.steps[-1].result if replay.trace.steps else None
     if item is not None and type(result) is list and not is_held and earlier is None:
@@ -186,6 +191,30 @@ def at_result(
         )
         return Opening("difference", why, innermost)
     return Opening("difference", f"{why}, and {fails}", innermost)
+
+
+def _set_attribute(
+    replay: Replay, wrong: tuple[int, Call] | None, last: int, *, is_held: bool
+) -> Opening | None:
+    """Open at the line that set a wrong attribute which no function computes; None if there is no
+    such line. The held text must have been set in the last call.
+    """
+    calls = replay.trace.steps
+    if not calls or last < 0:
+        return None
+    if is_held:
+        name, value, first = _HELD, calls[-1].held, last
+    elif wrong is not None and wrong[1].args is None and last < len(calls) - 1:
+        name, value, first = wrong[1].name, calls[-1].result, 0
+    else:
+        return None
+    key, text, steps = f"self.{name}", text_of_value(value), replay.recorder.steps
+    numbers = (n for n in reversed(range(len(steps))) if key in steps[n].changes)
+    number = next((n for n in numbers if steps[n].part == 0), None)
+    if number is None or steps[number].call < first or steps[number].changes[key][1] != text:
+        return None
+    why = f"{_line(replay, steps[number])}: {steps[number].function} sets {key} to {text}"
+    return Opening("difference", f"{why}, and the test fails", number)
 
 
 def _setter(steps: Sequence[Step], number: int) -> tuple[int, str] | None:

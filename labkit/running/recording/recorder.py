@@ -105,6 +105,7 @@ class Recorder:
         errors: the identity of the exception of each step, 0 for none.
         sizes: the sizes of the values that changed in each step, by name: before and after, and the
             identity of the value after; a returned value has the name "".
+        readings: the numbers of the steps that ran while the test read the held text after a call.
         is_over: whether a limit ended the recording.
     """
 
@@ -137,6 +138,8 @@ class Recorder:
         self.steps: list[Step] = []
         self.errors: list[int] = []
         self.sizes: list[dict[str, tuple[int, int, int]]] = []
+        self.readings: set[int] = set()
+        self._is_reading = False
         self.is_over = False
         self._threads: dict[int, _Thread] = {}
         self._room = threading.Lock()
@@ -170,12 +173,17 @@ class Recorder:
     def begin_call(self, number: int) -> None:
         """Note that a call of the test begins."""
         self.call = number
+        self._is_reading = False
         if self._is_waiting:
             self.total = self._place[0] = self._known[number]
             if self._known.get(number + 1, self._first + 1) > self._first:
                 self._is_waiting = False
                 self._trace()
         self.starts[number] = self.total
+
+    def begin_reading(self) -> None:
+        """Note that the call is over, and that the test reads the held text."""
+        self._is_reading = True
 
     def has_threads(self) -> bool:
         """Return whether several threads ran functions of the files."""
@@ -324,6 +332,8 @@ class Recorder:
             step.value = text_of_value(argument)
         known.values, known.step, known.sizes, known.place = values, step, sizes, len(self.steps)
         known.objects = {name: id(value) for name, value in objects.items()}
+        if self._is_reading:
+            self.readings.add(len(self.steps))
         self.steps.append(step)
         self.sizes.append({"": (0, size_of(argument), id(argument))} if event == RETURN else {})
         self.errors.append(error)

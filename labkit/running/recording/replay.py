@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableSequence, Seque
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from labkit.running.drive import Resolve, Run, perform
 from labkit.running.limits.time_limit import OverdueError, Stuck, time_limit
@@ -22,7 +22,7 @@ from labkit.running.recording.recorder import (
     Recorder,
 )
 from labkit.running.recording.runs import CaseRun, outcome_of
-from labkit.running.trace import Call, Trace
+from labkit.running.trace import Call, New, Trace
 
 # The most processor time of the first run; under the recorder, code takes several times as long.
 MOST_SECONDS = 15.0
@@ -98,6 +98,21 @@ class Replay:
         """Return a line in words; a line of a part with its file."""
         part, line = place
         return f"line {line} of {self.files[part]}" if part else f"line {line}"
+
+
+class _RecordedRun(Run):
+    """A run that tells a recorder when the held text is read."""
+
+    def __init__(
+        self, recorder: Recorder, resolve: Resolve, new: Sequence[New], watch: str
+    ) -> None:
+        self._recorder = recorder
+        super().__init__(resolve, new, watch)
+
+    def read_watch(self, target: Any) -> Any:
+        """Return the value of the attribute `watch` of an object, or `Unreadable`."""
+        self._recorder.begin_reading()
+        return super().read_watch(target)
 
 
 def replay(
@@ -230,7 +245,7 @@ def _carry_out(
             for earlier in case.runs[:-1]:
                 perform(resolve, earlier.new, case.follow(earlier.calls), earlier.watch)
         with time_limit(MOST_SECONDS, stuck=stuck), recorder.active():
-            run = Run(resolve, new, watch)
+            run = _RecordedRun(recorder, resolve, new, watch)
             trace = run.trace
             traces.append(trace)
             run.carry_out(numbered())
