@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from enum import Enum, Flag
 from http import HTTPMethod, HTTPStatus
+from itertools import chain
 from types import SimpleNamespace
 
 import pytest
@@ -261,6 +262,48 @@ class Key:
         return self.text < other.text
 from functools import partial
 Thing.order = staticmethod(partial(sorted, key=Key))
+class Short:
+    def __init__(self):
+        self.text = ""
+        self.parts = self.split(); next(self.parts)
+    def twice(self, text): return self.feed(text) if text else ""
+    def feed(self, text):
+        with self:
+            self.text += text
+            with self:
+                return self.add(
+                    text
+                )
+    def add(self, text):
+        try:
+            if text:
+                return text * 2
+        finally:
+            self.text = ""
+            self.last = text
+    def __enter__(self): return self
+    def __exit__(self, *_):
+        return True
+    def lost(self, text):
+        with self:
+            return text + 1
+    def send(self, text):
+        return self.parts.send(text)
+    def split(self):
+        out = ""
+        while True:
+            text = yield out
+            out = text + text
+    async def stream(self):
+        for part in "ab":
+            yield part + part
+        await asyncio.sleep(0)
+exec(compile('''import asyncio
+async def collect(parts):
+    return [part async for part in parts]
+def read(self):
+    return asyncio.run(collect(self.stream()))''', "other.py", "exec"))
+Short.read = read
 Thing.given = eval("lambda self, text: [self.end() or text]")
 """
 
@@ -294,6 +337,31 @@ def test_opens_where_the_wrong_value_was_made(calls, last, line, why):
             for args in [tuple(rest)]]  # fmt: skip
     case = Case(lambda: vars(module).__getitem__, ["odd.py"], [CaseRun((New("Thing"),), made, "")])
     recording = record(case, Facts(last))
+    assert why in recording.why
+    assert recording.steps[recording.opens].line == line
+
+
+@pytest.mark.parametrize(
+    ("call", "line", "why"),
+    [
+        # Its line runs before those of `finally` and of two `with`.
+        (("feed", "a"), 90, "line 90: add returns 'aa', which feed returns"),
+        (("twice", "a"), 90, "line 90: add returns 'aa', which twice returns"),
+        (("twice", ""), 79, "line 79: twice returns ''"),
+        # Its exception is caught, and the function goes on.
+        (("lost", "a"), 98, "line 98: lost returns None"),
+        (("send", "a"), 105, "line 105: split yields 'aa', which send returns"),
+        (("read",), 109, "line 109: stream yields 'bb', and the test fails"),
+    ],
+)
+def test_a_value_opens_at_the_statement_that_returns_it(call, line, why):
+    """Leaving a block runs other lines after a `return`, and a coroutine that waits yields to the
+    event loop.
+    """
+    module = load_source(OPENINGS.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((New("Short"),), (Call(call[0], call[1:]),), "")
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
+    recording = record(case, Facts(0))
     assert why in recording.why
     assert recording.steps[recording.opens].line == line
 
@@ -640,7 +708,7 @@ def test_the_wrong_call_is_known_whatever_words_a_reason_has(is_by_call):
     actual = [[TextDelta("a")], [Malformed(0, "b", "..."), TextDelta("c")], []]
     expected = [[TextDelta("a")], [Malformed(0, "b", "..."), TextDelta("d")], []]
     if not is_by_call:
-        actual, expected = sum(actual, []), sum(expected, [])
+        actual, expected = [*chain(*actual)], [*chain(*expected)]
     with pytest.raises(Failure) as failure:
         expect(actual, expected, trace)
     assert (failure.value.at, failure.value.item) == (1, 1)
@@ -671,8 +739,8 @@ def test_a_slice_of_results_with_joined_texts_has_its_wrong_call():
     results = [[], [TextDelta("a"), TextDelta("b")], [TextDelta("c")], [CallEnd(0)]]
     trace = Trace((), [Step(Call("feed", (n,)), result) for n, result in enumerate(results)])
     for first, at, item in ((1, 2, 0), (2, None, None)):
+        actual = [*map(joined, trace.outputs[first:3])]
         with pytest.raises(Failure) as failure:
-            actual = [*map(joined, trace.outputs[first:3])]
             expect(actual, [*actual[:-1], [TextDelta("x")]], trace)
         assert (failure.value.at, failure.value.item) == (at, item)
 

@@ -38,7 +38,6 @@ from labkit.running.score import LabRun, Result
 from labkit.running.session import LabsOfSession
 from labkit.running.trace import Call, Failure, New, Trace
 
-
 # The most processor time of the runs after a test has failed: of the smallest case, and of each of
 # the cases of which the shortest is chosen.
 _MOST_SECONDS = AGAIN_SECONDS * (1 + MOST_CASES)

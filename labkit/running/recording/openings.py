@@ -1,11 +1,16 @@
 """The step at which a recording opens, and why: the one that shows the fault."""
 
-import ast
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from labkit.running.recording.list_items import item_change, last_change
+from labkit.running.recording.origins import (
+    maker,
+    setting_of_attribute,
+    setting_of_getter,
+    statement_step,
+)
 from labkit.running.recording.recorder import Place
 from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
 from labkit.running.recording.replay import Replay
@@ -143,45 +148,53 @@ def at_result(
     own = [n for n, step in enumerate(steps) if step.call == last and step.event in (RETURN, YIELD)]
     outer = [n for n in own if steps[n].depth == 1]
     earlier = wrong if wrong is not None and last < wrong[0] else None
+    if earlier is None:
+        outer = [n for n in outer if n not in replay.recorder.awaits] or outer
     name = "" if wrong is None or earlier is not None else wrong[1].name
     named = [n for n in outer if steps[n].function == name]
     read = [n for n in outer if n in replay.recorder.readings and is_held]
     called = [n for n in outer if n not in replay.recorder.readings]
     number = [*own[-1:], *outer[-1:], *called[-1:], *named[-1:], *read[-1:]]
-    if not read and (setting := _set_attribute(replay, wrong, last, is_held=is_held)) is not None:
-        return setting
+    is_call = wrong is None or wrong[1].args is not None
+    attribute = _HELD if is_held else "" if wrong is None or is_call else wrong[1].name
+    if attribute and not read:
+        place = setting_of_attribute(replay, attribute, last)
+        if place is not None:
+            setter, value = place
+            why = f"{_line(replay, steps[setter])}: {steps[setter].function} sets self.{attribute}"
+            return Opening("difference", f"{why} to {value}, and the test fails", setter)
     if not number:
         return Opening("difference", "the last line that ran", len(steps) - 1)
-    outermost, innermost = steps[number[-1]], _maker(replay, number[-1])
-    step = steps[innermost]
-    is_call = wrong is None or wrong[1].args is not None
+    outermost, innermost = steps[number[-1]], maker(replay, number[-1])
+    step, shown = steps[innermost], statement_step(replay, innermost)
     is_later = is_held and is_call and not read
     fails = "the held text after it is wrong" if is_later else "the test fails"
     verb = "yields" if step.event == YIELD else "returns"
+    does = "waits" if innermost in replay.recorder.awaits else f"{verb} {step.value}"
     result = replay.trace.steps[-1].result if replay.trace.steps else None
     if item is not None and type(result) is list and not is_held and earlier is None:
         text = text_of_value(result[item]) if item < len(result) else ""
         if item == len(result) and step.value == text_of_value(result):
-            why = f"{_line(replay, step)}: {step.function} {verb} {step.value}, without the next "
-            return Opening("difference", f"{why}item that the test expects", innermost)
+            why = f"{_line(replay, steps[shown])}: {step.function} {verb} {step.value}, without "
+            return Opening("difference", f"{why}the next item that the test expects", shown)
         adding = item_change(replay.recorder, innermost, item, text)
         if adding is not None and text:
             adder, name = adding
             value = steps[adder].value
-            does = f"adds {text} to {name}," if name else f"returns {value},"
-            does += "" if name or value == text else " with"
+            adds = f"adds {text} to {name}," if name else f"returns {value},"
+            adds += "" if name or value == text else " with"
             why = (
-                f"{_line(replay, steps[adder])}: {steps[adder].function} {does} the first wrong "
+                f"{_line(replay, steps[adder])}: {steps[adder].function} {adds} the first wrong "
                 f"item of the list that {step.function} {verb}, and {fails}"
             )
             return Opening("difference", why, adder, (innermost,))
-    setting = _setter(steps, innermost) or last_change(steps, innermost)
+    setting = setting_of_getter(steps, innermost) or last_change(steps, innermost)
     if setting is not None and earlier is None:
         setter, name = setting
         why = f"{_line(replay, steps[setter])}: {steps[setter].function} sets {name} to "
         why += f"{step.value}, which {step.function} returns, and {fails}"
         return Opening("difference", why, setter, (innermost,))
-    why = f"{_line(replay, step)}: {step.function} {verb} {step.value}"
+    why = f"{_line(replay, steps[shown])}: {step.function} {does}"
     if step.function != outermost.function:
         why += f", which {outermost.function} returns"
     if earlier is not None:
@@ -189,65 +202,8 @@ def at_result(
         why = (
             f"no line of the file ran in {words}, which is wrong; the last step before it is {why}"
         )
-        return Opening("difference", why, innermost)
-    return Opening("difference", f"{why}, and {fails}", innermost)
-
-
-def _set_attribute(
-    replay: Replay, wrong: tuple[int, Call] | None, last: int, *, is_held: bool
-) -> Opening | None:
-    """Open at the line that set a wrong attribute which no function computes; None if there is no
-    such line. The held text must have been set in the last call.
-    """
-    calls = replay.trace.steps
-    if not calls or last < 0:
-        return None
-    if is_held:
-        name, value, first = _HELD, calls[-1].held, last
-    elif wrong is not None and wrong[1].args is None and last < len(calls) - 1:
-        name, value, first = wrong[1].name, calls[-1].result, 0
-    else:
-        return None
-    key, text, steps = f"self.{name}", text_of_value(value), replay.recorder.steps
-    numbers = (n for n in reversed(range(len(steps))) if key in steps[n].changes)
-    number = next((n for n in numbers if steps[n].part == 0), None)
-    if number is None or steps[number].call < first or steps[number].changes[key][1] != text:
-        return None
-    why = f"{_line(replay, steps[number])}: {steps[number].function} sets {key} to {text}"
-    return Opening("difference", f"{why}, and the test fails", number)
-
-
-def _setter(steps: Sequence[Step], number: int) -> tuple[int, str] | None:
-    """Return the step that set the attribute which a function only returns, and its name; None if
-    the function does more.
-    """
-    step, before = steps[number], number - 1
-    is_getter = before >= 0 and steps[before].frame == step.frame and bool(steps[before].values)
-    if not is_getter or steps[before].line != step.line or step.event != RETURN:
-        return None
-    names = [name for name, text in steps[before].values.items()
-             if name.startswith("self.") and text == step.value]  # fmt: skip
-    return next(
-        ((n, name) for n in reversed(range(before)) for name in names
-         if steps[n].changes.get(name, ("", ""))[1] == step.value and steps[n].call >= 0
-         and steps[n].part == step.part),
-        None,
-    )  # fmt: skip
-
-
-def _maker(replay: Replay, number: int) -> int:
-    """Return the step at which a returned value was made: functions outside of it only return it,
-    by a line that calls the next one.
-    """
-    steps = replay.recorder.steps
-    while number and _only_calls(replay.source_of((steps[number].part, steps[number].line))):
-        step, inner = steps[number], steps[number - 1]
-        called = (step.depth + 1, step.thread, step.part)
-        is_call = (inner.depth, inner.thread, inner.part) == called
-        if not is_call or (inner.event, inner.value) != (step.event, step.value):
-            break
-        number -= 1
-    return number
+        return Opening("difference", why, shown)
+    return Opening("difference", f"{why}, and {fails}", shown)
 
 
 def _at_switch(steps: Sequence[Step], other: int) -> Opening:
@@ -366,18 +322,6 @@ def _last(steps: Sequence[Step], place: Place) -> int | None:
     own = [n for n, step in enumerate(steps)
            if (step.part, step.line) == place and step.event != EXCEPTION]  # fmt: skip
     return max(own, key=lambda n: (bool(steps[n].changes), n), default=None)
-
-
-def _only_calls(source: str) -> bool:
-    """Return whether a line only returns the value of a call."""
-    try:
-        statements = ast.parse(source).body
-    except (SyntaxError, ValueError):
-        return False
-    match statements:
-        case [ast.Return(value=ast.Call())]:
-            return True
-    return False
 
 
 def _line(replay: Replay, step: Step) -> str:

@@ -8,6 +8,8 @@ recursion up to Python's limit ends the recording, because each call of the reco
 the stack.
 """
 
+import gc
+import inspect
 import io
 import opcode
 import sys
@@ -25,6 +27,7 @@ from labkit.running.limits.time_limit import OverdueError
 from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
 from labkit.running.recording.values import (
     attributes_of,
+    name_of,
     size_of,
     text_of_error,
     text_of_value,
@@ -35,6 +38,9 @@ MOST_STEPS = 20_000
 _MOST_VALUES = 40
 _MOST_PRINTED = 2_000
 _YIELD = opcode.opmap["YIELD_VALUE"]
+_IS_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+# The class of a value that an asynchronous generator yields, which refers to the value only.
+_WRAPPED = "async_generator_wrapped_value"
 # The calls that copying the values of a step may take, beyond Python's limit of recursion.
 _ROOM = 100
 # How often the clock is read, in events.
@@ -106,6 +112,7 @@ class Recorder:
         sizes: the sizes of the values that changed in each step, by name: before and after, and the
             identity of the value after; a returned value has the name "".
         readings: the numbers of the steps that ran while the test read the held text after a call.
+        awaits: the numbers of the steps in which a coroutine waits.
         is_over: whether a limit ended the recording.
     """
 
@@ -140,6 +147,7 @@ class Recorder:
         self.sizes: list[dict[str, tuple[int, int, int]]] = []
         self.readings: set[int] = set()
         self._is_reading = False
+        self.awaits: set[int] = set()
         self.is_over = False
         self._threads: dict[int, _Thread] = {}
         self._room = threading.Lock()
@@ -329,6 +337,11 @@ class Recorder:
             step.value = text_of_error(argument[1])
         elif event == RETURN:
             step.event = YIELD if _yields(frame) else RETURN
+            if step.event == YIELD and frame.f_code.co_flags & _IS_ASYNC:
+                is_wrapped = name_of(type(argument)) == _WRAPPED
+                argument = gc.get_referents(argument)[0] if is_wrapped else argument
+                if not is_wrapped:
+                    self.awaits.add(len(self.steps))
             step.value = text_of_value(argument)
         known.values, known.step, known.sizes, known.place = values, step, sizes, len(self.steps)
         known.objects = {name: id(value) for name, value in objects.items()}

@@ -22,6 +22,7 @@ from labkit.running.recording.recorder import (
     Recorder,
 )
 from labkit.running.recording.runs import CaseRun, outcome_of
+from labkit.running.recording.statements import Statements, statements_of
 from labkit.running.trace import Call, New, Trace
 
 # The most processor time of the first run; under the recorder, code takes several times as long.
@@ -89,10 +90,9 @@ class Replay:
     files: Sequence[str]
     filenames: Sequence[str]
 
-    def source_of(self, place: Place) -> str:
-        """Return the text of a line; "" if it is unknown."""
-        part, line = place
-        return linecache.getline(self.filenames[part], line).strip()
+    def statements_of(self, part: int) -> Statements:
+        """Return the statements of a recorded file."""
+        return statements_of("".join(linecache.getlines(self.filenames[part])))
 
     def line_in_words(self, place: Place) -> str:
         """Return a line in words; a line of a part with its file."""
