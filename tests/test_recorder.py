@@ -420,6 +420,14 @@ class Thing:
         return self.long(n)
     def other(self, n):
         return same(n)
+    def caught(self, n):
+        try:
+            for _ in levels(n): pass
+        except RecursionError:
+            return "x"
+def levels(n):
+    yield n
+    yield from levels(n - 1)
 def same(n):
     return n
 """
@@ -438,7 +446,8 @@ def same(n):
         # Longer than a recording, whose first step is near Python's limit.
         (("long", 1), "RecursionError", 12, "line 12: long calls itself until Python's limit"),
         (("load", "[" * 10**6), "RecursionError", 9, "line 9 raised RecursionError: maximum"),
-        (("other", 1), "IndexError", 16, "other raises no IndexError here, but in the test, after"),
+        (("caught", 10**6), "", 22, "functions run within each other, up to Python's limit"),
+        (("other", 1), "IndexError", 24, "other raises no IndexError here, but in the test, after"),
         (
             ("given", 1),
             "AttributeError",
@@ -452,7 +461,9 @@ def test_an_exception_opens_where_it_was_raised(call, raised, line, why):
     module = load_source(RAISING.encode(), "odd.py", "odd.py", "under_test.odd", None)
     run = CaseRun((New("Thing"),), (Call(call[0], call[1:]),), "")
     case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
-    recording = record(case, Facts(0, raised=raised), 500 if call[0] == "long" else MOST_STEPS)
+    recording = record(
+        case, Facts(0, raised=raised), 500 if call[0] in ("long", "caught") else MOST_STEPS
+    )
     step = recording.steps[recording.opens]
     assert why in recording.why
     assert step.line == line

@@ -97,6 +97,23 @@ def at_recursion(replay: Replay) -> Opening | None:
     return Opening("exception", why, number)
 
 
+def _at_end_of_recursion(replay: Replay) -> Opening | None:
+    """Open where recursion ended the recording of code that catches the exception, or that is not
+    so deep without the recorder; None if there is no recursion.
+    """
+    if (opening := at_recursion(replay)) is not None:
+        return opening
+    steps = replay.recorder.steps
+    deepest = max(range(len(steps)), key=lambda n: (steps[n].depth, n))
+    if steps[deepest].depth < _FEWEST_CALLS:
+        return None
+    why = (
+        f"{_line(replay, steps[deepest])}: {steps[deepest].depth:,} functions run within each "
+        "other, up to Python's limit of recursion, which ends the recording"
+    )
+    return Opening("exception", why, deepest)
+
+
 def at_changed_argument(replay: Replay) -> Opening | None:
     """Open at the line that changed an argument of the test, in the innermost function; None if
     there is no such line.
@@ -147,6 +164,8 @@ def at_result(
     last = steps[-1 if is_held or not called else called[-1]].call
     own = [n for n, step in enumerate(steps) if step.call == last and step.event in (RETURN, YIELD)]
     outer = [n for n in own if steps[n].depth == 1]
+    if not outer and (recursion := _at_end_of_recursion(replay)) is not None:
+        return recursion
     earlier = wrong if wrong is not None and last < wrong[0] else None
     if earlier is None:
         outer = [n for n in outer if n not in replay.recorder.awaits] or outer
