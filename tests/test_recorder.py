@@ -819,6 +819,20 @@ def test_bytes_are_shown_as_the_report_reads_them(value, shown):
     assert recording.why == f"line 2: run returns {shown}, and the test fails"
 
 
+def test_the_few_characters_that_slow_code_copies_are_not_worth_a_word():
+    """Three characters in 20,000 steps are not the reason why code is slow."""
+    source = """
+class Thing:
+    def feed(self, text):
+        for n in range(300):
+            last = text[:2]
+"""
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((New("Thing"),), (Call("feed", ("abc",)),), "")
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
+    assert record(case, Facts(is_count=True)).why == "line 4 ran 301 times, more than any other"
+
+
 @pytest.mark.parametrize(
     ("taken", "made", "size", "line"),
     [

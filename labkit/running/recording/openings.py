@@ -322,7 +322,7 @@ def at_cost(replay: Replay, kind: str = "cost") -> Opening:
     if last > 2 * first:
         words.append(f"a call runs {first:,.0f} lines at the start, {last:,.0f} at the end")
     most = max(recorder.copied.values(), default=0)
-    if most:
+    if most > len(steps):
         # A line that only reads a value precedes the line that copies the value.
         nearly = [item for item in recorder.copied.items() if item[1] > _NEARLY_ALL * most]
         place, size = max(nearly)
