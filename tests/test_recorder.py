@@ -314,6 +314,12 @@ Thing.given = eval("lambda self, text: [self.end() or text]")
         ([("end",), ("feed", "a"), ("reason", None)], 2, 10, "line 10: end sets self.state to"),
         ([("end",), ("feed", "a")], 1, 17, "line 17: inner returns 'aa', which feed returns"),
         ([("join", "a")], 0, 33, "line 33: rest sets last to ['a'], which join returns"),
+        (
+            [("feed", "a"), ("inner", "b")],
+            None,
+            17,
+            "returns 'bb', and the test fails after these 2",
+        ),
         ([("sort", [2, 1])], None, 67, "line 67 of tidy changes items: sort changed"),
         (
             [("collect", "abcb")],

@@ -33,6 +33,10 @@ KINDS = [
      'codecs.getincrementaldecoder("utf-8")("replace"))\n'
      '        return "".join(texts) + shared.decode(bytes(run))',
      "difference", "return", "in the test, after other calls: an attribute of the class"),
+    ("02", "test_decode_starts_afresh",
+     'return "".join(texts) + run.decode("utf-8", "replace")',
+     'return "".join(texts) + run.decode("utf-8", "ignore")',
+     "difference", 'return "".join(texts)', "decode returns '', and the test fails"),
     ("03", "test_flush_handles_truncated_sequence", "length = utf8_expected_len(self._held[0])",
      "length = {}[self._held[0]]", "exception", "length = {}", "raised KeyError: "),
     ("03", "test_emoji_is_held_until_complete", '        broken = ""\n',

@@ -148,7 +148,8 @@ def at_result(
 
     Args:
         replay: the case up to that call.
-        wrong: the number of the wrong call and the call; None if it is unknown.
+        wrong: the number of the wrong call and the call; -1 and the last call if it is unknown,
+            None if there are no calls.
         reason: the fault in words, for a case in which no line ran.
         is_held: whether not the call's value is wrong, but the held text after it.
         item: the index of the first wrong item in the list that the wrong call returned, or of the
@@ -188,6 +189,9 @@ def at_result(
     step, shown = steps[innermost], statement_step(replay, innermost)
     is_later = is_held and is_call and not read
     fails = "the held text after it is wrong" if is_later else "the test fails"
+    if wrong is not None and wrong[0] < 0 and len(replay.trace.steps) > 1:
+        # A result of any of the calls may be wrong.
+        fails += f" after these {len(replay.trace.steps):,} calls"
     verb = "yields" if step.event == YIELD else "returns"
     does = "waits" if innermost in replay.recorder.awaits else f"{verb} {step.value}"
     result = replay.trace.steps[-1].result if replay.trace.steps else None
