@@ -762,6 +762,14 @@ def test_a_slice_of_results_with_joined_texts_has_its_wrong_call():
         assert (failure.value.at, failure.value.item) == (at, item)
 
 
+def test_the_result_of_one_call_has_that_call():
+    results = [[TextDelta("b")], [TextDelta("a"), TextDelta("b")], []]
+    trace = Trace((), [Step(Call("feed", (n,)), result) for n, result in enumerate(results)])
+    with pytest.raises(Failure) as failure:
+        expect(trace.outputs[1], [TextDelta("a"), TextDelta("x")], trace)
+    assert (failure.value.at, failure.value.item) == (1, 1)
+
+
 def test_calls_of_several_objects_name_them():
     """Equal calls of objects that are used in turns would look like calls of one object. An object
     that cannot be made has no calls.

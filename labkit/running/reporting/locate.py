@@ -42,6 +42,9 @@ def find(actual: Any, expected: Any, run: Trace | str, what: str) -> Place:
     if isinstance(run, str):
         reason = _wrong_type(f"{run.partition('(')[0]} returned", actual, expected)
         return Place(None, reason, _wrong_item(actual, expected))
+    own = [n for n, step in enumerate(run.steps) if step.result is actual and _is_list(actual)]
+    if len(own) == 1:
+        return Place(own[0], item=_wrong_item(actual, expected))
     if _has_reasons(actual):
         steps = [step._replace(result=_without_reasons(step.result)) for step in run.steps]
         run, actual = replace(run, steps=steps), _without_reasons(actual)

@@ -724,7 +724,7 @@ def test_flush_ends_the_stream(lab):
         new = lab.new("StreamingToolParser", *tags)
         trace = lab.script(new, [begin, ("flush",), end, ("flush",)], watch="")
         expect(trace.outputs[0], [TextDelta("a")], trace)
-        expect(outputs_of(trace)[2], events, trace)
+        expect(outputs_of(trace)[2], events, trace, at=2)
 
     first = in_tags(r'{"name":"q","arguments":{"s":"\"}\\"}}')
     call = in_tags(f'{{"":"{CLOSE}","name":"f","arguments":{{}}}}', "f", "{}")
