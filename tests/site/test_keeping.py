@@ -144,6 +144,22 @@ class TestOneReader:
         again.run()
         assert again.score == (100, 100)
 
+    def test_an_export_takes_the_place_of_the_code_of_other_labs_until_undo(
+        self, bench, url, tmp_path
+    ):
+        other = Bench(bench.driver, url, "02")
+        other.write("mine = 2\n")
+        again = Bench(bench.driver, url, "03")
+        export = tmp_path / "course.json"
+        everything = {"kind": "course-backup", "code": {"02": "theirs = 2\n"}, "progress": {}}
+        export.write_text(json.dumps(everything))
+        again.driver.find_element("css selector", "#bench input[type=file]").send_keys(str(export))
+        again.until(SAYS.format("course.json: code and progress are loaded"))
+        assert other.code == "theirs = 2\n"
+        again.click("Undo")
+        again.until(SAYS.format("Your code is restored"))
+        assert other.code == "mine = 2\n"
+
     def test_a_store_that_fails_once_is_no_other_tab(self, bench):
         bench.write("kept = 1\n")
         bench.js("window.put = IDBObjectStore.prototype.put;"

@@ -108,9 +108,10 @@ export class Keeping {
    *
    * @param {string} lab
    * @param {string} text
+   * @param {boolean} [replaces] whether to save over what this tab has not seen
    * @throws {ConflictError} another tab has saved it in between
    */
-  async saveCode(lab, text) {
+  async saveCode(lab, text, replaces = false) {
     this.#code.set(lab, text);
     if (!this.#database) return;
     const { by, count } = this.#drafts;
@@ -121,7 +122,7 @@ export class Keeping {
       request.onsuccess = () => {
         const now = request.result;
         const isForeign = now && now.by !== by && now.version !== (this.#seen.get(lab) ?? 0);
-        if (isForeign && now.text !== text) {
+        if (isForeign && !replaces && now.text !== text) {
           theirs = now.text;
           return;
         }
