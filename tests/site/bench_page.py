@@ -13,6 +13,15 @@ SECONDS = 90
 # Each look takes some of the processor from what is waited for.
 LOOK_SECONDS = 0.1
 KEPT = "/^Kept/.test($('#bench .kept').textContent) && $('#bench .kept').ariaBusy !== 'true'"
+# Does something as soon as a run has begun.
+AS_A_RUN_BEGINS = """
+const report = document.querySelector("#bench .report");
+new MutationObserver((_, observer) => {{
+  if (report.ariaBusy !== "true") return;
+  observer.disconnect();
+  {}
+}}).observe(report, {{ attributes: true }});
+"""
 _FIND = "const $ = (selector) => document.querySelector(selector);"
 EDITOR = "document.querySelector('#bench .editor').shadowRoot?.querySelector('.cm-content')"
 _STRIP = "const $ = (id) => document.getElementById('strip').shadowRoot.getElementById(id);"

@@ -115,6 +115,16 @@ MISBEHAVES = {
 }
 
 
+COUNT_RUNS = """
+window.runs = 0;
+const { postMessage } = Worker.prototype;
+Worker.prototype.postMessage = function (data) {
+  if (data.verb === "run") runs += 1;
+  postMessage.call(this, data);
+};
+"""
+
+
 class TestMisbehaviour:
     @pytest.mark.parametrize("name", MISBEHAVES)
     def test_what_misbehaves_gets_a_message_and_the_page_lives_on(self, bench, name):
@@ -144,6 +154,13 @@ class TestMisbehaviour:
         bench.until("$('#bench .report').ariaBusy !== 'true'")
         assert bench.text("#bench .status").startswith("Stopped")
         assert bench.js("return document.activeElement.textContent") == "Stop"
+
+    def test_run_pressed_again_at_once_is_one_run(self, bench):
+        bench.write(REFERENCES["03"])
+        bench.js(COUNT_RUNS)
+        bench.js("for (let press = 0; press < 3; press++) $('#bench button.main').click()")
+        bench.until("$('#bench .status').textContent.startsWith('100 of')")
+        assert bench.js("return runs") == 1
 
     def test_no_run_sees_what_another_one_left(self, bench):
         traces = (

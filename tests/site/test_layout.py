@@ -1,7 +1,7 @@
 """Code, text and report beside each other: what is in sight after a run, at each width."""
 
 import pytest
-from bench_page import EDITOR, KEPT, Bench, Page
+from bench_page import AS_A_RUN_BEGINS, EDITOR, KEPT, Bench, Page
 from course_code import REFERENCES
 
 from labkit.course.lab import ROOT
@@ -119,6 +119,15 @@ class TestAfterARun:
         failed.until("$('#bench .status').textContent.startsWith('13 of 100 points')")
         assert failed.text("#bench .failure h4 code") == "test_utf8_expected_len_table"
         assert in_sight(failed, "article p"), "the text, until the report is wanted"
+
+    def test_of_code_that_changed_during_a_run_no_line_is_marked(self, failed):
+        types = f"{EDITOR}.focus(); document.execCommand('insertText', false, '#')"
+        failed.js(AS_A_RUN_BEGINS.format(types))
+        failed.run()
+        assert failed.text("#bench .status").startswith("Before your last change: 13 of 100")
+        assert failed.js(f"return {MARKED}") is None
+        failed.press(failed.keys.CONTROL + "z")
+        failed.until(KEPT)
 
     def test_the_landing_page_and_the_ladder_say_how_far_one_is(self, failed, url):
         failed.driver.get(url)

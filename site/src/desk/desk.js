@@ -70,6 +70,8 @@ export class Desk {
   /** The line that the report points at, and the code that has it. */
   #fault = null;
   #faulty = "";
+  /** Whether a run is about to begin: what it needs is being read. */
+  #isAsking = false;
   #isKept = false;
   /** The lab, as labs.json has it. */
   lab;
@@ -84,6 +86,7 @@ export class Desk {
     this.#runs = new Runs(this.#interpreters, {
       goTo: (line) => this.#editor.goTo(line),
       mark: (fault) => this.#mark(fault),
+      isCurrent: (code) => code === this.text,
       show: (test) => this.#showSteps(test),
       runTask: (task) => this.run(task),
       showHint: (task) => this.showHint(task),
@@ -143,7 +146,7 @@ export class Desk {
     if (left !== null) this.text = left;
     const last = await lastReport(this.lab.number);
     if (last && !this.#runs.isRunning) {
-      this.#runs.restore(last, last.code === this.text);
+      this.#runs.restore(last);
       offerPlugin(this, this.#runs.box);
     }
     await this.openLink();
@@ -278,23 +281,33 @@ export class Desk {
    * @param {number | null} task or null for all
    */
   async run(task) {
-    if (this.#runs.isRunning) return;
+    if (this.#isAsking || this.#runs.isRunning) return;
     if (task !== null) this.#task.value = String(task);
     this.prepare();
-    await this.save();
-    const files = await this.sources();
+    const files = await this.#sourcesToRun();
     const code = files[this.lab.number];
-    const asked = { lab: this.lab.number, task, files, progress: this.#records.all };
-    const answer = await this.#runs.run(asked);
+    const progress = this.#records.all;
+    const answer = await this.#runs.run({ lab: this.lab.number, task, files, progress });
     if (answer) {
       offerPlugin(this, this.#runs.box);
-      await this.#records.keepRun(answer.progress);
+      await this.#records.keepRun(answer.progress, progress);
       await keepReport(this.lab.number, { report: answer, printed: this.#runs.printed, code });
     }
     const open = answer?.tasks.find(({ status }) => status === "FAIL");
     if (open && task === null) this.#task.value = String(open.number);
     this.#hints.draw(this.#records.own);
     this.#shelf.draw();
+  }
+
+  /** The sources of a run; a second run does not begin in the meantime. */
+  async #sourcesToRun() {
+    this.#isAsking = true;
+    try {
+      await this.save();
+      return await this.sources();
+    } finally {
+      this.#isAsking = false;
+    }
   }
 
   /** Show the hints of a task; null: of the task that is chosen, or of a hunt's first survivor. */

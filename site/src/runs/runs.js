@@ -39,6 +39,7 @@ export class Runs {
    * @param {object} acts
    * @param {(line: number) => void} acts.goTo
    * @param {(fault: {line: number, words: string} | null) => void} acts.mark
+   * @param {(code: string) => boolean} acts.isCurrent whether the editor has this code
    * @param {(task: number | null) => void} acts.runTask
    * @param {() => void} acts.onReport there is a report, or what is in its place
    * @param {(isRunning: boolean) => void} acts.onState
@@ -99,8 +100,7 @@ export class Runs {
     try {
       const { signal } = this.#stopper;
       const answer = await this.#interpreters.call("run", [asked], { hear, signal });
-      this.#show(answer, this.#printed);
-      this.#acts.mark(faultOf(answer));
+      this.#show(answer, this.#printed, asked.files[asked.lab]);
       this.#acts.onReport();
       return answer;
     } catch (error) {
@@ -121,17 +121,18 @@ export class Runs {
    * Show the report of an earlier run.
    *
    * @param {import("../store/reports.js").LastReport} last
-   * @param {boolean} isCurrent whether the code is still the code under test
    */
-  restore({ report, printed }, isCurrent) {
-    this.#show(report, printed);
-    if (isCurrent) this.#acts.mark(faultOf(report));
-    else this.#tell(`Before your last change: ${summary(report)}`);
+  restore({ report, printed, code }) {
+    this.#show(report, printed, code);
   }
 
-  #show(report, printed) {
+  /** Show the report on some code; the reader may have changed the code since. */
+  #show(report, printed, code) {
+    const isCurrent = this.#acts.isCurrent(code);
     this.#draw(...reportNodes(report, printed, this.#acts));
-    this.#tell(summary(report));
+    this.#tell(`${isCurrent ? "" : "Before your last change: "}${summary(report)}`);
+    // The line of a fault may be another one by now.
+    this.#acts.mark(isCurrent ? faultOf(report) : null);
   }
 
   /** Hide the report behind the steps of a failing test, or show it again. */
