@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from bench_page import EDITOR, KEPT, Bench, Page, StripOf, downloaded, serving
-from course_code import REFERENCES, in_terminal
+from bench_page import AS_A_RUN_BEGINS, EDITOR, KEPT, Bench, Page, StripOf, downloaded, serving
+from course_code import LABS, REFERENCES, in_terminal
 
 from labkit.course.lab import find_labs, pick_lab
 from labkit.grading.reading.bundles import packed
@@ -31,6 +31,14 @@ OPENS = {
     "NO.ZIP": (b"", " could not be opened: it is not a zip", "mine = 1\n"),
     "NO.JSON": (b"{", " could not be opened: it is not an export", "mine = 1\n"),
 }
+# Another tab's record of a lab, `arguments[0]`, whose code has passed.
+PASS = """
+const open = indexedDB.open("course");
+open.onsuccess = () => {
+  const store = open.result.transaction("progress", "readwrite").objectStore("progress");
+  store.put({ score: 100, solved: true, passing: [["1", "2"]] }, arguments[0]);
+};
+"""
 RENAMED = "import mini_vllm.text.events as events\n"
 
 
@@ -159,6 +167,15 @@ class TestOneReader:
         again.click("Undo")
         again.until(SAYS.format("Your code is restored"))
         assert other.code == "mine = 2\n"
+
+    def test_a_run_keeps_what_another_tab_has_passed_meanwhile(self, bench):
+        bench.write("x = 1\n")
+        bench.js(AS_A_RUN_BEGINS.format(PASS), LABS["03"].name)
+        bench.run()
+        assert bench.text(".md-nav--primary .lab-points") == "✓ (passed)"
+        bench.driver.refresh()
+        bench.open()
+        assert bench.text(".md-nav--primary .lab-points") == "✓ (passed)"
 
     def test_a_store_that_fails_once_is_no_other_tab(self, bench):
         bench.write("kept = 1\n")

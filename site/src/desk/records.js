@@ -36,13 +36,23 @@ export class Records {
     await this.keep({ [this.#name]: { ...this.own, ...change } });
   }
 
-  /** Keep the records after a run, with the hints and predictions that came in while tests ran. */
-  async keepRun(records) {
-    const { hints, predictions } = this.own;
-    const mine = { ...records[this.#name] };
+  /**
+   * Keep the record after a run, with what this tab and others have added while tests ran: hints,
+   * predictions, and code that passed.
+   *
+   * @param {Record<string, object>} records those after the run
+   * @param {Record<string, object>} before those that the run began with
+   */
+  async keepRun(records, before) {
+    await this.read();
+    const mine = { passing: [], ...records[this.#name] };
+    const known = [...(before[this.#name]?.passing ?? []), ...mine.passing].map(String);
+    const { hints, predictions, solved, passing = [] } = this.own;
     if (hints) mine.hints = hints;
     if (predictions) mine.predictions = predictions;
-    await this.keep({ ...records, [this.#name]: mine });
+    if (solved) mine.solved = true;
+    mine.passing = [...passing.filter((hashes) => !known.includes(String(hashes))), ...mine.passing];
+    await this.keep({ [this.#name]: mine });
   }
 
   /** Keep the records that changed. */
