@@ -7,7 +7,8 @@ import { showProgress } from "./progress.js";
 export async function keepOffline(what) {
   if (!("serviceWorker" in navigator)) return;
   const { active } = await navigator.serviceWorker.ready;
-  active.postMessage({ keep: what });
+  // None is there if the reader has cleared the site's data.
+  active?.postMessage({ keep: what });
 }
 
 /**
@@ -100,3 +101,5 @@ addEventListener("keydown", (event) => {
 });
 
 showProgress();
+// A browser may show a page again as it was left.
+addEventListener("pageshow", ({ persisted }) => persisted && showProgress());

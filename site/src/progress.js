@@ -1,6 +1,6 @@
 // How far the reader is, on every page: points beside the links to labs, and where to continue.
 
-import { openCourse, readProgress } from "./store/database.js";
+import { openCourse, PROGRESS, readProgress } from "./store/database.js";
 import { byId, make } from "./dom.js";
 
 const LAB = /\/labs\/(\d\d)\/$/;
@@ -66,7 +66,8 @@ export function drawProgress(progress) {
 /** Draw what the browser keeps; a browser that keeps nothing has no progress. */
 export async function showProgress() {
   try {
-    drawProgress(await readProgress(await openCourse()));
+    const database = await openCourse();
+    drawProgress(await readProgress(database.transaction(PROGRESS).objectStore(PROGRESS)));
   } catch (error) {
     console.info(`No progress is shown: ${error.message}`);
   }

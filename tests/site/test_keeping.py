@@ -177,6 +177,17 @@ class TestOneReader:
         bench.open()
         assert bench.text(".md-nav--primary .lab-points") == "✓ (passed)"
 
+    def test_code_is_kept_again_after_the_sites_data_was_cleared(self, bench, url):
+        bench.write("kept = 1\n")
+        origin = {"origin": url.rstrip("/"), "storageTypes": "all"}
+        bench.driver.execute_cdp_cmd("Storage.clearDataForOrigin", origin)
+        bench.press("#")
+        bench.until(KEPT)
+        assert bench.code == "kept = 1\n#"
+        bench.driver.execute_cdp_cmd("Storage.clearDataForOrigin", origin)
+        bench.run()
+        assert bench.score == (0, 100)
+
     def test_a_store_that_fails_once_is_no_other_tab(self, bench):
         bench.write("kept = 1\n")
         bench.js("window.put = IDBObjectStore.prototype.put;"

@@ -35,9 +35,8 @@ export const openCourse = () => open("course", [CODE, PROGRESS]);
 /** The database of the last reports, which can be lost without harm. */
 export const openReports = () => open("course-reports", [REPORT]);
 
-/** The records of progress in a database, by the lab's name. */
-export async function readProgress(database) {
-  const store = database.transaction(PROGRESS).objectStore(PROGRESS);
+/** The records of progress in their store, by the lab's name. */
+export async function readProgress(store) {
   const [names, records] = await Promise.all([settled(store.getAllKeys()), settled(store.getAll())]);
   return Object.fromEntries(names.map((name, place) => [name, records[place]]));
 }

@@ -87,7 +87,7 @@ export class Keeping {
    */
   async code(lab, isShown = () => true) {
     if (!this.#database) return this.#code.get(lab) ?? null;
-    const entry = await settled(this.#read(CODE).get(lab));
+    const entry = await settled((await this.#begin(CODE)).get(lab));
     if (isShown()) this.#seen.set(lab, entry?.version ?? 0);
     return entry?.text ?? null;
   }
@@ -95,7 +95,7 @@ export class Keeping {
   /** The code of all labs that have some, by number. */
   async allCode() {
     if (!this.#database) return Object.fromEntries(this.#code);
-    const store = this.#read(CODE);
+    const store = await this.#begin(CODE);
     const [labs, entries] = await Promise.all([
       settled(store.getAllKeys()),
       settled(store.getAll()),
@@ -140,7 +140,7 @@ export class Keeping {
   /** What is known of all labs, as in `.labkit/progress.json`. */
   async progress() {
     if (!this.#database) return structuredClone(this.#progress);
-    return readProgress(this.#database);
+    return readProgress(await this.#begin(PROGRESS));
   }
 
   /**
@@ -187,8 +187,15 @@ export class Keeping {
     return isStored && isNew;
   }
 
-  #read(name) {
-    return this.#database.transaction(name).objectStore(name);
+  /** Begin a transaction of a store; the reader may have cleared the site's data, the database with them. */
+  async #begin(name, mode = "readonly") {
+    try {
+      return this.#database.transaction(name, mode).objectStore(name);
+    } catch (error) {
+      if (error.name !== "InvalidStateError") throw error;
+      this.#database = await openCourse();
+      return this.#database.transaction(name, mode).objectStore(name);
+    }
   }
 
   /**
@@ -198,9 +205,9 @@ export class Keeping {
   async #write(name, change) {
     if (!this.#database) return false;
     try {
-      const transaction = this.#database.transaction(name, "readwrite");
-      const done = finished(transaction);
-      change(transaction.objectStore(name));
+      const store = await this.#begin(name, "readwrite");
+      const done = finished(store.transaction);
+      change(store);
       await done;
       this.fault = null;
     } catch (error) {
