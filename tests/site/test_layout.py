@@ -105,6 +105,22 @@ class TestAfterARun:
         failed.run()
         assert failed.js("return $('#bench .side').scrollTop") == 0
 
+    def test_at_400_percent_the_report_has_the_width_of_the_window(self, failed, look):
+        look(320, 225)
+        assert in_sight(failed, "#bench .report .score")
+        assert failed.js("return $('#bench .side').clientWidth") > 300
+        look(1280, 900)
+
+    def test_the_marked_line_is_outlined_in_the_readers_own_colours(self, failed):
+        outline = f"return getComputedStyle({MARKED}).outlineColor"
+        assert failed.js(outline) == "rgba(0, 0, 0, 0)"
+        features = [{"name": "forced-colors", "value": "active"}]
+        failed.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        assert failed.js(outline) not in (
+            "rgba(0, 0, 0, 0)",
+            failed.js(outline.replace("outlineColor", "backgroundColor")),
+        )
+
     def test_the_report_gives_the_text_its_place_back(self, failed, look):
         look(1280, 900)
         failed.click("Close")

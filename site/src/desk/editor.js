@@ -93,6 +93,8 @@ const look = EditorView.theme({
     fontWeight: "600",
     whiteSpace: "normal",
   },
+  // Where the reader's colours take the place of these, the outline has one of them.
+  ".cm-step, .cm-raised": { outline: "2px solid transparent", outlineOffset: "-2px" },
   ".cm-step": { backgroundColor: "var(--amber-wash)", boxShadow: "inset 3px 0 0 var(--amber)" },
   ".cm-line.cm-step::after": { color: "var(--amber)" },
   ".cm-raised": { backgroundColor: "var(--red-wash)", boxShadow: "inset 3px 0 0 var(--red)" },
