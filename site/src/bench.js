@@ -26,7 +26,7 @@ async function openHere() {
     return await open();
   } catch (error) {
     opening = null;
-    const words = `The bench could not be loaded: ${error.message}.`;
+    const words = `The bench could not be loaded: ${error.message}. If it fails again, reload the page: the site may have a newer version.`;
     const again = button("Try again", openHere);
     const hadFocus = bench.contains(document.activeElement);
     bench.replaceChildren(make("p", { role: "alert" }, words, " ", again));
