@@ -218,9 +218,14 @@ def wrapped(tokenizer: tokenizers.Tokenizer) -> HuggingFaceTokenizer:
 def _vocabulary(inner: tokenizers.Tokenizer) -> dict[str, int]:
     """Return the id of each token, in the order of ids if none is missing."""
     size = inner.get_vocab_size(with_added_tokens=True)
-    ids = dict(zip(map(inner.id_to_token, range(size)), range(size), strict=True))
+    tokens = [token for token in map(inner.id_to_token, range(size)) if token is not None]
+    if len(tokens) < size:
+        return inner.get_vocab(with_added_tokens=True)
+    for token_id, token in inner.get_added_tokens_decoder().items():
+        # The library names it in its normalised form, such as `▁<|im_end|>`, if it has one.
+        tokens[token_id] = token.content
     # From ids in order, later tables are made in half the time.
-    return inner.get_vocab(with_added_tokens=True) if None in ids else ids  # type: ignore[return-value]
+    return dict(zip(tokens, range(size), strict=True))
 
 
 def _read(path: Path) -> tokenizers.Tokenizer:
