@@ -1,7 +1,7 @@
 """The Hugging Face adapter: added tokens, special tokens, files, and what is refused."""
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, normalizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 from vocabularies import byte_level
 
 from mini_vllm.models.scripted import ScriptedModel
@@ -83,18 +83,26 @@ def test_an_added_token_that_took_an_id_has_it():
     assert tokenizer.pieces.showing.text([2]) == inner.decode([2]) == "c"
 
 
-def test_an_added_token_that_is_normalized_has_its_own_name():
+@pytest.mark.parametrize("special", [False, True])
+def test_an_added_token_that_is_normalized_has_its_own_name(special):
     """As in ChatML tunes of Mistral and Llama 2; the library's `id_to_token` is "▁<|im_end|>"."""
     inner = Tokenizer(models.BPE({"a": 0, "▁": 1}, []))
     inner.normalizer = normalizers.Sequence(
         [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
     )
-    inner.add_tokens(["<|im_start|>", "<|im_end|>"])
+    inner.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    names = ["<|im_start|>", "<|im_end|>"]
+    inner.add_tokens([AddedToken(name, normalized=True, special=special) for name in names])
     tokenizer = HuggingFaceTokenizer.from_tokenizer(inner)
     for token, token_id in (("<|im_start|>", 2), ("<|im_end|>", 3)):
         assert tokenizer.token_to_id(token) == token_id
         assert tokenizer.id_to_token(token_id) == token
     assert tokenizer.eos_token_ids == {3}
+    assert tokenizer.pieces.showing.text([0, 3, 0]) == inner.decode([0, 3, 0]) == "a <|im_end|>a"
+    # The library itself does not skip it, since it does not know the name.
+    assert tokenizer.pieces.skipping.text([0, 3, 0]) == ("aa" if special else "a <|im_end|>a")
 
 
 def test_texts_are_neither_cut_nor_filled_up():

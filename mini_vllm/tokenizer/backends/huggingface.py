@@ -136,6 +136,10 @@ class HuggingFaceTokenizer(VocabularyTokenizer):
     def pieces(self) -> PieceTable | None:
         """The bytes of each id, or None if the text is not a concatenation of pieces."""
         tokens = list(map(self._tokens.get, range(self.vocab_size)))
+        for token_id, token in self._inner.get_added_tokens_decoder().items():
+            if token.normalized:
+                # In a text the library spells such a token as it has normalised it.
+                tokens[token_id] = self._inner.id_to_token(token_id)
         return huggingface_pieces(self._inner, tokens, map_added_tokens=self._map_added_tokens)
 
     @cached_property
