@@ -305,6 +305,19 @@ def read(self):
     return asyncio.run(collect(self.stream()))''', "other.py", "exec"))
 Short.read = read
 Thing.given = eval("lambda self, text: [self.end() or text]")
+from mini_vllm.text.events import TextDelta
+class State:
+    pass
+def take(self, text):
+    state = State()
+    state.out = []
+    put(state, text)
+    out, state.out = state.out, []
+    return out
+def put(state, text):
+    for part in text:
+        state.out.append(TextDelta(part))
+Thing.take = take
 """
 
 
@@ -398,6 +411,21 @@ def test_a_value_opens_at_the_statement_that_returns_it(call, line, why):
         (("doubles", "ab"), 1, 51, "double returns 'bb', the first wrong item", "{}"),
         (("frames", "aa"), 1, 60, "end_line returns ['a'], with the first wrong item", "{}"),
         (("number", 12), 0, 63, "number adds 12 to out", "[]"),
+        (
+            ("take", "ab"),
+            1,
+            129,
+            "put puts TextDelta(text='b') into state, the first wrong item of the list that take",
+            "State(out=[TextDelta(text='a')])",
+        ),
+        (
+            ("take", "aa"),
+            1,
+            125,
+            "take adds TextDelta(text='a') to out, the first",
+            "State(out=[])",
+        ),
+        (("take", ["a" * 150, "b"]), 1, 124, "take puts TextDelta", "State(out=[])"),
     ],
 )
 def test_a_list_opens_where_its_first_wrong_item_was_added(call, item, line, why, before):

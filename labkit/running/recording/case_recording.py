@@ -11,9 +11,7 @@ from labkit.running.limits.time_limit import WAITS
 from labkit.running.recording.openings import (
     Opening,
     at_changed_argument,
-    at_cost,
     at_exception,
-    at_loop,
     at_recursion,
     at_result,
     at_stop,
@@ -29,6 +27,7 @@ from labkit.running.recording.replay import (
     replay,
     replay_up_to,
 )
+from labkit.running.recording.slow_openings import at_cost, at_loop
 from labkit.running.recording.values import text_of_value
 from labkit.running.reporting.showing import printable, show
 from labkit.running.reporting.trace_table import last_rows

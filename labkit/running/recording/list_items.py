@@ -82,6 +82,37 @@ def item_change(
     return deeper or (adder, name)
 
 
+def first_place(steps: Sequence[Step], number: int, event: str) -> tuple[int, str] | None:
+    """Return the first step after which a value has an event, and the name of the value; None if
+    there is none.
+
+    The value may be any: an object with a list, a dict, or the event itself. The step is of the
+    same call as another, before it, and in the innermost function.
+
+    Args:
+        steps: the steps of a recording.
+        number: the number of the other step.
+        event: the event as text.
+    """
+    places = [
+        (n, name)
+        for n in _before(steps, number)
+        for name, (before, after) in steps[n].changes.items()
+        if event in after and event not in before and _LEFT_OUT not in before
+    ]
+    inner = None
+    for place in places:
+        if inner is None or _is_within(steps, place[0], inner[0]):
+            inner = place
+    return inner
+
+
+def _is_within(steps: Sequence[Step], number: int, outer: int) -> bool:
+    """Return whether a step is of a function that the line of another step calls."""
+    frame = steps[outer].frame
+    return number > outer and all(step.frame != frame for step in steps[outer + 1 : number + 1])
+
+
 def _is_list(step: Step) -> bool:
     """Return whether a step returns a list with items."""
     return step.event == RETURN and step.value.startswith("[") and step.value != "[]"

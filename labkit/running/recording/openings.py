@@ -4,26 +4,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from labkit.running.recording.list_items import item_change, last_change
+from labkit.running.recording.list_items import first_place, item_change, last_change
 from labkit.running.recording.origins import (
     maker,
     setting_of_attribute,
     setting_of_getter,
     statement_step,
 )
-from labkit.running.recording.recorder import Place
-from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
+from labkit.running.recording.recording import RETURN, YIELD, Step
 from labkit.running.recording.replay import Replay
-from labkit.running.recording.values import size_of, text_of_value
-from labkit.running.trace import Call
+from labkit.running.recording.values import text_of_value
+from labkit.running.trace import EVENTS, Call
 
-# So often must the same values return to make a loop endless.
-_FEWEST_RETURNS = 3
-_MOST_NAMES = 4
 # So many functions run within each other only in a recursion.
 _FEWEST_CALLS = 100
-# If several lines copied about as much as the line that copied most, the last is shown.
-_NEARLY_ALL = 0.99
 # The attribute that a test reads after each call, if it does not name another.
 _HELD = "held"
 NO_STEPS = "no line of the file ran in this case"
@@ -200,6 +194,8 @@ def at_result(
         if item == len(result) and step.value == text_of_value(result):
             why = f"{_line(replay, steps[shown])}: {step.function} {verb} {step.value}, without "
             return Opening("difference", f"{why}the next item that the test expects", shown)
+        if (taking := _at_first_place(replay, innermost, result, item)) is not None:
+            return taking
         adding = item_change(replay.recorder, innermost, item, text)
         if adding is not None and text:
             adder, name = adding
@@ -227,6 +223,32 @@ def at_result(
         )
         return Opening("difference", why, shown)
     return Opening("difference", f"{why}, and {fails}", shown)
+
+
+def _at_first_place(
+    replay: Replay, number: int, result: Sequence[object], item: int
+) -> Opening | None:
+    """Open where a returned list's wrong event was put into an object or a list from which it was
+    then taken; None if the returned list itself grew by the event, or if there is no such step.
+    """
+    steps, recorder = replay.recorder.steps, replay.recorder
+    texts = [*map(text_of_value, result[: item + 1])]
+    if item >= len(result) or type(result[item]) not in EVENTS or texts[item] in texts[:item]:
+        return None
+    adding = item_change(recorder, number, item, texts[item])
+    if adding is not None and adding[1] and steps[adding[0]].changes[adding[1]][0]:
+        return None
+    place = first_place(steps, number, texts[item])
+    if place is None or (adding is not None and place[0] >= adding[0]):
+        return None
+    step, name = steps[place[0]], place[1]
+    is_event = step.changes[name][1] == texts[item]
+    does = f"sets {name} to {texts[item]}" if is_event else f"puts {texts[item]} into {name}"
+    why = (
+        f"{_line(replay, step)}: {step.function} {does}, the first wrong item of the list that "
+        f"{steps[number].function} returns, and the test fails"
+    )
+    return Opening("difference", why, place[0], (number,))
 
 
 def _at_switch(steps: Sequence[Step], other: int) -> Opening:
@@ -267,101 +289,5 @@ def at_stop(replay: Replay, kind: str, words: str) -> Opening:
     return Opening(kind, why, len(steps) - 1)
 
 
-def at_loop(replay: Replay) -> Opening:
-    """Open at the loop of a call that did not end: the line whose values return most often."""
-    steps = replay.recorder.steps
-    if not replay.running and not steps:
-        return Opening("nothing", f"{NO_STEPS} before the time limit", None)
-    count, names, number = _returning(steps)
-    if count >= _FEWEST_RETURNS:
-        shown = ", ".join(names[:_MOST_NAMES])
-        values = f"the same values ({shown})" if names else "the same state"
-        place = steps[number].part, steps[number].line
-        why = (
-            f"{replay.line_in_words(place)}: {values} return, {count:,} times in {len(steps):,} "
-            f"steps; it ran {replay.counter.lines[place]:,} times in all"
-        )
-        return Opening("loop", why, number)
-    return at_cost(replay, "loop")
-
-
-def _returning(steps: Sequence[Step]) -> tuple[int, list[str], int]:
-    """Return how often the values of one line return, for the line whose values return most often;
-    the names of the values, and a step of that line.
-
-    Functions that still run at the end are compared, as each call of a function has new values.
-    """
-    values: dict[int, dict[str, str]] = {}
-    counts: Counter[tuple[int, int, tuple[tuple[str, str], ...]]] = Counter()
-    last: dict[tuple[int, int, tuple[tuple[str, str], ...]], int] = {}
-    for number, step in enumerate(steps):
-        own = values.setdefault(step.frame, {})
-        own.update(step.values)
-        if step.event == LINE:
-            state = (step.frame, step.line, tuple(own.items()))
-            counts[state] += 1
-            last.setdefault(state, number)
-        own.update((name, after) for name, (_, after) in step.changes.items())
-    if not counts:
-        return 0, [], 0
-    state, count = max(counts.items(), key=lambda item: (item[1], -last[item[0]]))
-    return count, [name for name, _ in state[2]], last[state]
-
-
-def at_cost(replay: Replay, kind: str = "cost") -> Opening:
-    """Open at the line that ran most, or that copied most."""
-    counter, recorder = replay.counter, replay.recorder
-    steps = recorder.steps
-    places = {(step.part, step.line) for step in steps if step.event != EXCEPTION}
-    lines = [place for place, _ in counter.lines.most_common() if place in places]
-    if not lines:
-        return Opening("nothing", NO_STEPS, None)
-    line = lines[0]
-    others = "" if counter.lines[line] == max(counter.lines.values()) else " that runs at the end"
-    words = [
-        f"{replay.line_in_words(line)} ran {counter.lines[line]:,} times, more than any "
-        f"other{others}"
-    ]
-    first, last = _growth(replay)
-    if last > 2 * first:
-        words.append(f"a call runs {first:,.0f} lines at the start, {last:,.0f} at the end")
-    most = max(recorder.copied.values(), default=0)
-    if most > len(steps):
-        # A line that only reads a value precedes the line that copies the value.
-        nearly = [item for item in recorder.copied.items() if item[1] > _NEARLY_ALL * most]
-        place, size = max(nearly)
-        is_cause = last <= 2 * first and size > 20 * len(steps)
-        line = place if is_cause else line
-        made = (
-            f"in the last {len(steps):,} steps, {replay.line_in_words(place)} made values with "
-            f"{size:,} characters, bytes or items"
-        )
-        words.insert(0 if is_cause else len(words), made)
-    return Opening(kind, "; ".join(words), _last(steps, line) or 0)
-
-
-def _last(steps: Sequence[Step], place: Place) -> int | None:
-    """Return the last step of a line, if possible one that changes a value."""
-    own = [n for n, step in enumerate(steps)
-           if (step.part, step.line) == place and step.event != EXCEPTION]  # fmt: skip
-    return max(own, key=lambda n: (bool(steps[n].changes), n), default=None)
-
-
 def _line(replay: Replay, step: Step) -> str:
     return replay.line_in_words((step.part, step.line))
-
-
-def _growth(replay: Replay) -> tuple[float, float]:
-    """Return how many lines a call runs on average, among the first and among the last calls, of
-    those calls that have the same name and arguments of the same size.
-    """
-    like: dict[tuple[object, ...], list[int]] = {}
-    for number, step in enumerate(replay.trace.steps):
-        sizes = map(size_of, step.call.args or ())
-        counts = like.setdefault((step.call.object, step.call.name, *sizes), [])
-        counts.append(replay.counter.by_call[number])
-    counts = max(like.values(), key=len, default=[])
-    part = max(1, len(counts) // 10)
-    if len(counts) < 2:
-        return 1.0, 1.0
-    return sum(counts[:part]) / part, sum(counts[-part:]) / part
