@@ -454,6 +454,13 @@ class Thing:
         return self.long(n)
     def other(self, n):
         return same(n)
+    def parsed(self, texts):
+        for text in texts:
+            try:
+                json.loads(text)
+            except ValueError:
+                pass
+        return json.loads(text)
     def caught(self, n):
         try:
             for _ in levels(n): pass
@@ -480,8 +487,9 @@ def same(n):
         # Longer than a recording, whose first step is near Python's limit.
         (("long", 1), "RecursionError", 12, "line 12: long calls itself until Python's limit"),
         (("load", "[" * 10**6), "RecursionError", 9, "line 9 raised RecursionError: maximum"),
-        (("caught", 10**6), "", 22, "functions run within each other, up to Python's limit"),
-        (("other", 1), "IndexError", 24, "other raises no IndexError here, but in the test, after"),
+        (("caught", 10**6), "", 29, "functions run within each other, up to Python's limit"),
+        (("parsed", ["{"] * 3), "JSONDecodeError", 21, "line 21 raised JSONDecodeError: Expecting"),
+        (("other", 1), "IndexError", 31, "other raises no IndexError here, but in the test, after"),
         (
             ("given", 1),
             "AttributeError",

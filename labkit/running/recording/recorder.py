@@ -19,11 +19,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 from unittest import mock
 
 from labkit.running.limits.time_limit import OverdueError
+from labkit.running.recording.output import Output
 from labkit.running.recording.recording import EXCEPTION, LINE, RETURN, YIELD, Step
 from labkit.running.recording.values import (
     attributes_of,
@@ -108,7 +109,8 @@ class Recorder:
         copied: the characters, bytes and items of the new values that each line made, among the
             recorded steps; by line as in `lines`.
         steps: the recorded steps.
-        errors: the identity of the exception of each step, 0 for none.
+        errors: the number of the exception of each step, the same wherever it passes through; 0 for
+            none.
         sizes: the sizes of the values that changed in each step, by name: before and after, and the
             identity of the value after; a returned value has the name "".
         readings: the numbers of the steps that ran while the test read the held text after a call.
@@ -144,6 +146,9 @@ class Recorder:
         self.copied: Counter[Place] = Counter()
         self.steps: list[Step] = []
         self.errors: list[int] = []
+        self._exceptions = 0
+        # By identity, which a later exception may have again.
+        self._numbers_of_errors: dict[int, int] = {}
         self.sizes: list[dict[str, tuple[int, int, int]]] = []
         self.readings: set[int] = set()
         self._is_reading = False
@@ -333,7 +338,7 @@ class Recorder:
             )
         error = 0
         if event == EXCEPTION:
-            error = id(argument[1])
+            error = self._number_of(argument[1], argument[2])
             step.value = text_of_error(argument[1])
         elif event == RETURN:
             step.event = YIELD if _yields(frame) else RETURN
@@ -351,33 +356,20 @@ class Recorder:
         self.sizes.append({"": (0, size_of(argument), id(argument))} if event == RETURN else {})
         self.errors.append(error)
 
+    def _number_of(self, error: BaseException, traceback: TracebackType | None) -> int:
+        """Return the number of an exception: a new one if no recorded function passed it on."""
+        inner = traceback and traceback.tb_next
+        while inner is not None and inner.tb_frame.f_code.co_filename not in self._parts:
+            inner = inner.tb_next
+        if inner is None or id(error) not in self._numbers_of_errors:
+            self._exceptions += 1
+            self._numbers_of_errors[id(error)] = self._exceptions
+        return self._numbers_of_errors[id(error)]
+
 
 def _yields(frame: FrameType) -> bool:
     """Return whether a function that leaves is a generator or a coroutine that will go on."""
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _YIELD
-
-
-class Output(io.TextIOWrapper):
-    """A standard output like that of a test: in UTF-8, with a `buffer`.
-
-    Args:
-        take: called with each text that is written.
-    """
-
-    def __init__(self, take: Callable[[str], None]) -> None:
-        super().__init__(_Bytes(take), encoding="utf-8", newline="", write_through=True)
-
-
-class _Bytes(io.BytesIO):
-    def __init__(self, take: Callable[[str], None]) -> None:
-        super().__init__()
-        self._take = take
-
-    def write(self, data: Any, /) -> int:
-        """Pass the text of some bytes on, and keep nothing."""
-        text = bytes(data)
-        self._take(text.decode("utf-8", "replace"))
-        return len(text)
 
 
 def _values(frame: FrameType, objects: dict[str, Any]) -> dict[str, str]:

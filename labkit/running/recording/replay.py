@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 from labkit.running.drive import Resolve, Run, perform
 from labkit.running.limits.time_limit import OverdueError, Stuck, time_limit
+from labkit.running.recording.output import Output
 from labkit.running.recording.recorder import (
     MOST_STEPS,
-    Output,
     Place,
     RecordedEnoughError,
     Recorder,
