@@ -869,6 +869,34 @@ def test_bytes_are_shown_as_the_report_reads_them(value, shown):
     assert recording.why == f"line 2: run returns {shown}, and the test fails"
 
 
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("box.text += 'a'", "line 9 ran "),
+        ("self.text += 'a'; box = None", "line 9 ran "),
+        ("box = None", "line 9: the same values (self, n, self.text, box) return, "),
+    ],
+)
+def test_values_return_only_if_their_changes_would_be_seen(made, why, monkeypatch):
+    """A long text in an object is shown without its middle and without its size."""
+    monkeypatch.setattr("labkit.running.recording.case_recording.MOST_EVENTS", 5_000)
+    source = f"""
+class Box:
+    pass
+class Thing:
+    def feed(self, n):
+        self.text = "a" * 500
+        box = Box()
+        box.text = self.text
+        while n:
+            {made}
+"""
+    module = load_source(source.encode(), "odd.py", "odd.py", "under_test.odd", None)
+    run = CaseRun((New("Thing"),), (Call("feed", (1,)),), "")
+    case = Case(lambda: vars(module).__getitem__, ["odd.py"], [run])
+    assert why in record(case, Facts(is_overdue=True)).why
+
+
 def test_the_few_characters_that_slow_code_copies_are_not_worth_a_word():
     """Three characters in 20,000 steps are not the reason why code is slow."""
     source = """

@@ -1,5 +1,6 @@
 """The step at which the recording of slow or endless code opens, and why."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -12,6 +13,10 @@ from labkit.running.recording.values import size_of
 # So often must the same values return to make a loop endless.
 _FEWEST_RETURNS = 3
 _MOST_NAMES = 4
+# Of values of libraries nothing is shown; of long lists the number of items is, of texts the size.
+_KNOWN = re.compile(
+    r"\(…\)|… [\d,]+ more|^(?:b|bytearray\(b)?['\"].* \([\d,]+ (?:byte|character)s\)$"
+)
 # If several lines copied about as much as the line that copied most, the last is shown.
 _NEARLY_ALL = 0.99
 
@@ -38,7 +43,8 @@ def _returning(steps: Sequence[Step]) -> tuple[int, list[str], int]:
     """Return how often the values of one line return, for the line whose values return most often;
     the names of the values, and a step of that line.
 
-    Functions that still run at the end are compared, as each call of a function has new values.
+    Functions that still run at the end are compared, as each call of a function has new values. A
+    step counts only if a change of any of its values would be seen.
     """
     values: dict[int, dict[str, str]] = {}
     counts: Counter[tuple[int, int, tuple[tuple[str, str], ...]]] = Counter()
@@ -46,7 +52,7 @@ def _returning(steps: Sequence[Step]) -> tuple[int, list[str], int]:
     for number, step in enumerate(steps):
         own = values.setdefault(step.frame, {})
         own.update(step.values)
-        if step.event == LINE:
+        if step.event == LINE and not any(map(_hides, own.values())):
             state = (step.frame, step.line, tuple(own.items()))
             counts[state] += 1
             last.setdefault(state, number)
@@ -55,6 +61,13 @@ def _returning(steps: Sequence[Step]) -> tuple[int, list[str], int]:
         return 0, [], 0
     state, count = max(counts.items(), key=lambda item: (item[1], -last[item[0]]))
     return count, [name for name, _ in state[2]], last[state]
+
+
+def _hides(text: str) -> bool:
+    """Return whether the text of a value leaves out a part that may change: not the value of a
+    library, and not the middle of a text whose size is shown.
+    """
+    return "…" in _KNOWN.sub("", text)
 
 
 def at_cost(replay: Replay, kind: str = "cost") -> Opening:
