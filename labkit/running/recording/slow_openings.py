@@ -13,7 +13,8 @@ from labkit.running.recording.values import size_of
 # So often must the same values return to make a loop endless.
 _FEWEST_RETURNS = 3
 _MOST_NAMES = 4
-# Of values of libraries nothing is shown; of long lists the number of items is, of texts the size.
+# Values of libraries are not shown; long lists are shown with their number of items, and long texts
+# with their size.
 _KNOWN = re.compile(
     r"\(…\)|… [\d,]+ more|^(?:b|bytearray\(b)?['\"].* \([\d,]+ (?:byte|character)s\)$"
 )
