@@ -129,6 +129,14 @@ class TestAfterARun:
         failed.press(failed.keys.ENTER)
         assert in_sight(failed, "#bench .failure h4")
 
+    def test_the_start_of_python_is_told_without_a_line_more(self, failed, look):
+        look(1280, 900)
+        height = "return $('#bench .telling').clientHeight"
+        before = failed.js(height)
+        failed.js("$('#bench .status').textContent = 'Importing pytest and the course …';"
+                  "$('#bench .telling progress').hidden = false")  # fmt: skip
+        assert failed.js(height) == before
+
     def test_the_last_report_is_there_after_a_reload(self, failed):
         failed.driver.refresh()
         failed.open()
