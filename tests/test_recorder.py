@@ -267,7 +267,7 @@ class Short:
     def __init__(self):
         self.text = ""
         self.parts = self.split(); next(self.parts)
-    def twice(self, text): return self.feed(text) if text else ""
+    def twice(self, text): return text and self.feed(text) if text else ""
     def feed(self, text):
         with self:
             self.text += text
@@ -290,6 +290,9 @@ class Short:
             return text + 1
     def send(self, text):
         return self.parts.send(text)
+    def near(self, text):
+        last = self.add(text)
+        return text and last or self.add(text)
     def split(self):
         out = ""
         while True:
@@ -370,8 +373,9 @@ def test_opens_where_the_wrong_value_was_made(calls, last, line, why):
         (("twice", ""), 79, "line 79: twice returns ''"),
         # Its exception is caught, and the function goes on.
         (("lost", "a"), 98, "line 98: lost returns None"),
-        (("send", "a"), 105, "line 105: split yields 'aa', which send returns"),
-        (("read",), 109, "line 109: stream yields 'bb', and the test fails"),
+        (("near", "a"), 104, "line 104: near returns 'aa', and"),
+        (("send", "a"), 108, "line 108: split yields 'aa', which send returns"),
+        (("read",), 112, "line 112: stream yields 'bb', and the test fails"),
     ],
 )
 def test_a_value_opens_at_the_statement_that_returns_it(call, line, why):
@@ -415,18 +419,18 @@ def test_a_value_opens_at_the_statement_that_returns_it(call, line, why):
         (
             ("take", "ab"),
             1,
-            129,
+            132,
             "put puts TextDelta(text='b') into state, the first wrong item of the list that take",
             "State(out=[TextDelta(text='a')])",
         ),
         (
             ("take", "aa"),
             1,
-            125,
+            128,
             "take adds TextDelta(text='a') to out, the first",
             "State(out=[])",
         ),
-        (("take", ["a" * 150, "b"]), 1, 124, "take puts TextDelta", "State(out=[])"),
+        (("take", ["a" * 150, "b"]), 1, 127, "take puts TextDelta", "State(out=[])"),
     ],
 )
 def test_a_list_opens_where_its_first_wrong_item_was_added(call, item, line, why, before):

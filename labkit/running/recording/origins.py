@@ -16,8 +16,7 @@ def maker(replay: Replay, number: int) -> int:
         step, statement = steps[number], statement_step(replay, number)
         if not replay.statements_of(step.part).only_calls(steps[statement].line):
             break
-        after = range(statement + 1, number)
-        last = next((n for n in after if steps[n].frame == step.frame), number) - 1
+        last = _last_within(replay, statement, number)
         inner = steps[last]
         called = (step.depth + 1, step.thread, step.part)
         is_call = (inner.depth, inner.thread, inner.part) == called
@@ -25,6 +24,25 @@ def maker(replay: Replay, number: int) -> int:
             break
         number = last
     return number
+
+
+def _last_within(replay: Replay, statement: int, number: int) -> int:
+    """Return the last step of the functions that a `return` statement called; the step of the
+    statement if it called none. One statement may be several steps of its own function.
+    """
+    steps, frame = replay.recorder.steps, replay.recorder.steps[number].frame
+    statements = replay.statements_of(steps[number].part)
+    node = statements.return_at(steps[statement].line)
+    after = (n for n in range(statement + 1, number) if steps[n].frame == frame)
+    last = None
+    for n in reversed(range(next(after, number))):
+        if steps[n].frame != frame:
+            last = n if last is None else last
+        elif steps[n].event != LINE or statements.return_at(steps[n].line) is not node:
+            break
+        elif last is not None:
+            return last
+    return statement
 
 
 def statement_step(replay: Replay, number: int) -> int:

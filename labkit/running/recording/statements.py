@@ -47,16 +47,27 @@ class Statements:
     def only_calls(self, line: int) -> bool:
         """Return whether a line returns the value of a call and does nothing else."""
         node = self.return_at(line)
-        values = [] if node is None else [node.value]
-        if values and isinstance(values[0], ast.IfExp):
-            values = [values[0].body, values[0].orelse]
-        return any(isinstance(value, ast.Call) for value in values)
+        return node is not None and _may_be_of_call(node.value)
 
 
 @lru_cache(maxsize=8)
 def statements_of(source: str) -> Statements:
     """Return the statements of a file by its text."""
     return Statements(source)
+
+
+def _may_be_of_call(value: ast.expr | None) -> bool:
+    """Return whether an expression may have the value of a call, unchanged."""
+    match value:
+        case ast.Call():
+            return True
+        case ast.Await(value=inner) | ast.NamedExpr(value=inner):
+            return _may_be_of_call(inner)
+        case ast.IfExp(body=one, orelse=other):
+            return _may_be_of_call(one) or _may_be_of_call(other)
+        case ast.BoolOp(values=values):
+            return any(map(_may_be_of_call, values))
+    return False
 
 
 def _lines(nodes: Sequence[ast.stmt]) -> range:
