@@ -24,7 +24,7 @@ from labkit.running.recording.apart import _send
 from labkit.running.recording.case_recording import Facts, record
 from labkit.running.recording.recorder import MOST_STEPS, Recorder
 from labkit.running.recording.replay import Case, replay
-from labkit.running.recording.runs import CaseRun
+from labkit.running.recording.runs import CaseRun, shortened
 from labkit.running.recording.values import MOST_CHARACTERS, text_of_value
 from labkit.running.source import load_source
 from labkit.running.trace import Call, Failure, New, Step, Trace
@@ -807,6 +807,15 @@ def test_a_slice_of_results_with_joined_texts_has_its_wrong_call():
         with pytest.raises(Failure) as failure:
             expect(actual, [*actual[:-1], [TextDelta("x")]], trace)
         assert (failure.value.at, failure.value.item) == (at, item)
+
+
+def test_each_case_of_a_failing_test_ends_with_the_run_that_fails():
+    """The last runs of the test may be smaller cases, which pass."""
+    first, failing, smaller = (CaseRun((), (Call("feed", (n,)),), "") for n in range(3))
+    of_test = [first, failing, smaller]
+    cases = shortened([failing], of_test)
+    assert cases == [[failing], [failing], [*of_test, failing]]
+    assert shortened(of_test, of_test)[-1] == of_test
 
 
 def test_the_result_of_one_call_has_that_call():
