@@ -21,13 +21,15 @@ from rich.console import Console
 
 from labkit.running import platform
 from labkit.running.recording.apart import _send
-from labkit.running.recording.case_recording import Facts, record
+from labkit.running.recording.case_recording import Facts, facts_of, record
 from labkit.running.recording.recorder import MOST_STEPS, Recorder
 from labkit.running.recording.replay import Case, replay
 from labkit.running.recording.runs import CaseRun, shortened
 from labkit.running.recording.values import MOST_CHARACTERS, text_of_value
+from labkit.running.result_kind import ResultKind
+from labkit.running.score import Result
 from labkit.running.source import load_source
-from labkit.running.trace import Call, Failure, New, Step, Trace
+from labkit.running.trace import Call, Failure, New, Step, Trace, Unreadable
 from labkit.student.stepping import print_around, screen_of, view
 from labkit.testing import expect, joined
 from mini_vllm.text.events import CallEnd, Malformed, TextDelta
@@ -552,6 +554,14 @@ class Stored:
 class Descriptor:
     def __get__(self, owner, kind):
         return owner.text + ""
+class Raising:
+    @property
+    def held(self):
+        return self.read("")
+    def read(self, text):
+        return text[0]
+    def feed(self, text):
+        return text
 class Described:
     held = Descriptor()
     def feed(self, text):
@@ -569,6 +579,13 @@ class Described:
         ("Stored", ("feed",), True, 23, "feed sets self.held to 'aa', and the test fails"),
         ("Stored", ("feed",), False, 24, "feed returns '', and the test fails"),
         ("Stored", ("feed", "reason"), False, 26, "end sets self.reason to 'length', and the test"),
+        (
+            "Raising",
+            ("feed",),
+            True,
+            35,
+            "line 35 raised IndexError: string index out of range, whi",
+        ),
         ("Described", ("feed", "held"), True, 29, "__get__ returns 'a', and the test fails"),
     ],
 )
@@ -807,6 +824,23 @@ def test_a_slice_of_results_with_joined_texts_has_its_wrong_call():
         with pytest.raises(Failure) as failure:
             expect(actual, [*actual[:-1], [TextDelta("x")]], trace)
         assert (failure.value.at, failure.value.item) == (at, item)
+
+
+@pytest.mark.parametrize(
+    ("held", "is_held"),
+    [
+        (Unreadable("type", "`held` is a bytearray; return bytes", name="held"), True),
+        (Unreadable("IndexError", "string index out of range", "line 1: x", "held"), True),
+        ("", False),
+    ],
+)
+def test_a_held_text_that_cannot_be_read_is_the_fault_of_held(held, is_held):
+    """The call before it may be right."""
+    trace = Trace((), [Step(Call("feed", ("a",)), "a", held)])
+    with pytest.raises(Failure) as failure:
+        expect([trace.held, trace.outputs], [[""], ["b"]], trace)
+    result = Result(ResultKind.ASSERTION, failure=failure.value)
+    assert facts_of(result, [step.call for step in trace.steps]).is_held == is_held
 
 
 def test_each_case_of_a_failing_test_ends_with_the_run_that_fails():

@@ -115,7 +115,9 @@ def facts_of(result: Result, calls: Sequence[Call]) -> Facts:
     by_call = failure.by_call or ()
     expected = [printable(written(value, _MOST_EXPECTED)) for value in by_call]
     last = _number_of_call(failure, calls)
-    is_held = failure.expected.startswith(_HELD)
+    # The value, its type, or an exception of its property may be wrong.
+    is_held = failure.expected.startswith(_HELD) or failure.reason.startswith(f"`{_HELD}` is ")
+    is_held = is_held or (failure.raised is not None and failure.raised.call == _HELD)
     emitted = _emitted(failure.trace, calls)
     return Facts(
         last, is_overdue, failure.is_count, result.message, expected, is_held, emitted,

@@ -11,7 +11,7 @@ from labkit.running.recording.origins import (
     setting_of_getter,
     statement_step,
 )
-from labkit.running.recording.recording import RETURN, YIELD, Step
+from labkit.running.recording.recording import EXCEPTION, RETURN, YIELD, Step
 from labkit.running.recording.replay import Replay
 from labkit.running.recording.values import text_of_value
 from labkit.running.trace import EVENTS, Call
@@ -154,6 +154,11 @@ def at_result(
         return Opening("nothing", f"{NO_STEPS}: {reason}" if reason else NO_STEPS, None)
     if (other := next((n for n, step in enumerate(steps) if step.thread), None)) is not None:
         return _at_switch(steps, other)
+    if is_held and steps[-1].event == EXCEPTION:
+        errors = replay.recorder.errors
+        raising = steps[errors.index(errors[-1])]
+        why = f"{_line(replay, raising)} raised {raising.value}, while the test read the held text"
+        return Opening("exception", why, errors.index(errors[-1]))
     # After a call, the test reads the held text.
     called = [n for n in range(len(steps)) if n not in replay.recorder.readings]
     last = steps[-1 if is_held or not called else called[-1]].call
