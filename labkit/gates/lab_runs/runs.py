@@ -86,12 +86,10 @@ class Runs:
             self._waiting.clear()
         self._stack.close()
 
-    def run(
-        self, lab: Lab, implementation: str, hurry: float, attempt: int = 0
-    ) -> "Future[Outcome]":
-        """Run a lab, see `run_lab`; an equal run of the same attempt is not repeated."""
+    def run(self, lab: Lab, implementation: str, hurry: float) -> "Future[Outcome]":
+        """Run a lab, see `run_lab`; an equal run is not repeated."""
         collected = self._collected(lab, hurry)
-        key = (lab.path, hurry, attempt, _source(self._root, lab, implementation))
+        key = (lab.path, hurry, _source(self._root, lab, implementation))
         with self._lock:
             if key in self._outcomes:
                 return self._outcomes[key]
@@ -168,18 +166,21 @@ class Question(NamedTuple):
 def answers(root: Path, questions: Sequence[Question]) -> list[list[str]]:
     """Make the runs of all questions at the same time; return the faults of each, in order.
 
-    If a run exceeded its time, its faults count only if two runs with the whole limits have faults
-    as well: on a busy machine, even processor time runs faster.
+    If a run exceeded its time, its faults count only if a run with the whole limits has them as
+    well: on a busy machine, even processor time runs faster.
     """
     with nullcontext(_SHARED[-1]) if _SHARED else Runs(root) as runs:
-        faults: list[list[str]] = [[]] * len(questions)
-        late = list(range(len(questions)))
-        for attempt, hurry in enumerate((HURRY, 1.0, 1.0)):
-            futures = [runs.run(*questions[n][:2], hurry, attempt) for n in late]
-            outcomes = [future.result() for future in futures]
-            for n, outcome in zip(late, outcomes, strict=True):
-                faults[n] = _faults(questions[n], outcome)
-            late = [n for n, it in zip(late, outcomes, strict=True) if faults[n] and _is_late(it)]
+
+        def ask(some: Sequence[Question], hurry: float) -> list[Outcome]:
+            outcomes = [runs.run(lab, implementation, hurry) for lab, implementation, _ in some]
+            return [outcome.result() for outcome in outcomes]
+
+        outcomes = ask(questions, HURRY)
+        faults = [*map(_faults, questions, outcomes)]
+        late = [n for n, outcome in enumerate(outcomes) if faults[n] and _is_late(outcome)]
+        again = [questions[n] for n in late]
+        for n, question, outcome in zip(late, again, ask(again, 1.0), strict=True):
+            faults[n] = _faults(question, outcome)
         return faults
 
 
